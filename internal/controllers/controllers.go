@@ -1,0 +1,32 @@
+// Package controllers lists the built-in loops. Each lives in a folder below
+// this one: plan.go decides (pure: what is wanted, what exists, which one step
+// is next), controller.go wires it to the front door. They use only what any
+// client can.
+package controllers
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/loop"
+)
+
+// Options are what every loop is given.
+type Options struct {
+	// Client carries the identity of the loops.
+	Client client.Interface
+	Logger *slog.Logger
+	// Observer, when not nil, is told every outcome of every loop.
+	Observer func(loop string, key loop.Key, o loop.Outcome, err error)
+}
+
+// Controller is a loop, wired.
+type Controller interface {
+	// Name of the loop: "deployment".
+	Name() string
+	// Run waits for what the loop reads, and turns it until ctx ends.
+	Run(ctx context.Context) error
+	// Gaps lists what the loop has not closed.
+	Gaps() []loop.Gap
+}
