@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel's 4-byte registers that the rules use, in a row so that a
+// concatenation can be loaded and looked up.
+const (
+	reg0 = unix.NFT_REG32_00 + iota
+	reg1
+	reg2
+)
+
+// rule adds a rule made of parts: expressions, or runs of them.
+func (t *Table) rule(c *nftables.Chain, parts ...any) {
+	var exprs []expr.Any
+	for _, p := range parts {
+		switch p := p.(type) {
+		case []expr.Any:
+			exprs = append(exprs, p...)
+		case expr.Any:
+			exprs = append(exprs, p)
+		}
+	}
+	t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: c, Exprs: exprs})
+}
+
+// baseChains writes the part of the table that does not change:
+//
+//	prerouting, output   -> services: look the destination up
+//	postrouting          masquerade what could not find its way back
+//	forward, out-filter  refuse what is still for a service address
+func (t *Table) baseChains() {
+	services := t.conn.AddChain(&nftables.Chain{Name: "services", Table: t.table})
+	t.rule(services, loadDestination(reg0), loadProtocol(reg1), loadPort(reg2), vmap(t.frontends))
+	t.rule(services,
+		&expr.Fib{Register: reg0, ResultADDRTYPE: true, FlagDADDR: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg0, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)},
+		loadDestination(reg0), mask(reg0, 8), &expr.Cmp{Op: expr.CmpOpNeq, Register: reg0, Data: []byte{127, 0, 0, 0}},
+		loadProtocol(reg0), loadPort(reg1), vmap(t.ports))
+	for name, hook := range map[string]*nftables.ChainHook{"prerouting": nftables.ChainHookPrerouting, "output": nftables.ChainHookOutput} {
+		c := t.conn.AddChain(&nftables.Chain{Name: name, Table: t.table, Type: nftables.ChainTypeNAT, Hooknum: hook, Priority: nftables.ChainPriorityNATDest})
+		t.rule(c, &expr.Verdict{Kind: expr.VerdictJump, Chain: services.Name})
+	}
+
+	post := t.conn.AddChain(&nftables.Chain{Name: "postrouting", Table: t.table, Type: nftables.ChainTypeNAT,
+		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource})
+	// A pod that reached itself through a service.
+	t.rule(post, loadSource(reg0), loadDestination(reg1), &expr.Lookup{SourceRegister: reg0, SetName: t.hairpin.Name, SetID: t.hairpin.ID}, &expr.Masq{})
+	// A pod that leaves the cluster.
+	t.rule(post, t.sourceIn(t.host.PodCIDR, expr.CmpOpEq), t.destinationIn(t.host.ClusterCIDR, expr.CmpOpNeq), t.toBridge(expr.CmpOpNeq), &expr.Masq{})
+	// A client from outside, led to a pod of another node.
+	t.rule(post, translated(), t.sourceIn(t.host.ClusterCIDR, expr.CmpOpNeq), t.toBridge(expr.CmpOpNeq), &expr.Masq{})
+	if !t.host.BridgeFilter {
+		t.rule(post, translated(), t.sourceIn(t.host.PodCIDR, expr.CmpOpEq), t.toBridge(expr.CmpOpEq), &expr.Masq{})
+	}
+
+	for name, hook := range map[string]*nftables.ChainHook{"forward": nftables.ChainHookForward, "out-filter": nftables.ChainHookOutput} {
+		c := t.conn.AddChain(&nftables.Chain{Name: name, Table: t.table, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityFilter})
+		// TCP by reset: the kernel limits how many ICMP messages it sends.
+		t.rule(c, t.destinationIn(t.host.ServiceCIDR, expr.CmpOpEq), loadProtocol(reg0),
+			&expr.Cmp{Op: expr.CmpOpEq, Register: reg0, Data: []byte{unix.IPPROTO_TCP}}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST})
+		t.rule(c, t.destinationIn(t.host.ServiceCIDR, expr.CmpOpEq), &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: icmpPortUnreachable})
+	}
+}
+
+const icmpPortUnreachable = 3
+
+func (t *Table) sourceIn(p netip.Prefix, op expr.CmpOp) []expr.Any {
+	return []expr.Any{loadSource(reg0), mask(reg0, p.Bits()), &expr.Cmp{Op: op, Register: reg0, Data: p.Masked().Addr().AsSlice()}}
+}
+
+func (t *Table) destinationIn(p netip.Prefix, op expr.CmpOp) []expr.Any {
+	return []expr.Any{loadDestination(reg0), mask(reg0, p.Bits()), &expr.Cmp{Op: op, Register: reg0, Data: p.Masked().Addr().AsSlice()}}
+}
+
+func (t *Table) toBridge(op expr.CmpOp) []expr.Any {
+	name := make([]byte, unix.IFNAMSIZ)
+	copy(name, t.host.Bridge())
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: unix.NFT_REG_1}, &expr.Cmp{Op: op, Register: unix.NFT_REG_1, Data: name}}
+}
+
+// translated matches connections whose destination a rule has changed.
+func translated() []expr.Any {
+	const ipsDstNAT = 1 << 5
+	return []expr.Any{
+		&expr.Ct{Key: expr.CtKeySTATUS, Register: reg0},
+		&expr.Bitwise{SourceRegister: reg0, DestRegister: reg0, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(ipsDstNAT), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: reg0, Data: make([]byte, 4)},
+	}
+}
+
+func loadSource(reg uint32) expr.Any {
+	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4}
+}
+
+func loadDestination(reg uint32) expr.Any {
+	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
+}
+
+func loadProtocol(reg uint32) expr.Any {
+	return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}
+}
+
+// loadPort loads the destination port of TCP, UDP and SCTP alike.
+func loadPort(reg uint32) expr.Any {
+	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}
+}
+
+func mask(reg uint32, bits int) expr.Any {
+	m := make([]byte, 4)
+	for i := range bits {
+		m[i/8] |= 0x80 >> (i % 8)
+	}
+	return &expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: 4, Mask: m, Xor: make([]byte, 4)}
+}
+
+// vmap looks the registers from reg0 on up and goes where the map says.
+func vmap(s *nftables.Set) expr.Any {
+	return &expr.Lookup{SourceRegister: reg0, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: s.Name, SetID: s.ID}
+}

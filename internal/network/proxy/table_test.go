@@ -1,0 +1,339 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/setpoint-project/setpoint/internal/network"
+)
+
+// world is a machine of the test's own: a network namespace with no way out,
+// in which this test's thread lives, and pods as further namespaces on the
+// bridge.
+type world struct {
+	t    *testing.T
+	host *network.Host
+	self netns.NsHandle
+	pods map[string]netns.NsHandle
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a network namespace")
+	}
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	self, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, self: self, pods: map[string]netns.NsHandle{}}
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.host = &network.Host{Config: network.Config{Instance: "test",
+		ClusterCIDR: netip.MustParsePrefix("10.42.0.0/16"), ServiceCIDR: netip.MustParsePrefix("10.43.0.0/16"),
+		PodCIDR: netip.MustParsePrefix("10.42.0.0/24")}}
+	if err := w.host.Up(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, p := range w.pods {
+			p.Close()
+		}
+		self.Close()
+	})
+	return w
+}
+
+// pod adds a namespace at addr with servers for TCP and UDP on port 8080 that
+// answer with the pod's name and the client's address.
+func (w *world) pod(name, addr string) {
+	w.t.Helper()
+	ns, err := netns.New() // moves the thread
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.pods[name] = ns
+	w.must(netns.Set(w.self))
+	bridge, err := netlink.LinkByName(w.host.Bridge())
+	w.must(err)
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MasterIndex = "v"+name, bridge.Attrs().Index
+	w.must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(ns)}))
+	port, err := netlink.LinkByName("v" + name)
+	w.must(err)
+	w.must(netlink.LinkSetHairpin(port, true))
+	w.must(netlink.LinkSetUp(port))
+	w.in(name, func() {
+		for _, dev := range []string{"lo", "eth0"} {
+			link, err := netlink.LinkByName(dev)
+			w.must(err)
+			w.must(netlink.LinkSetUp(link))
+			if dev == "eth0" {
+				a, err := netlink.ParseAddr(addr + "/24")
+				w.must(err)
+				w.must(netlink.AddrAdd(link, a))
+				w.must(netlink.RouteAdd(&netlink.Route{Gw: net.IP(w.host.Gateway().AsSlice())}))
+			}
+		}
+		tcp, err := net.Listen("tcp4", ":8080")
+		w.must(err)
+		udp, err := net.ListenPacket("udp4", ":8080")
+		w.must(err)
+		w.t.Cleanup(func() { tcp.Close(); udp.Close() })
+		go func() {
+			for {
+				c, err := tcp.Accept()
+				if err != nil {
+					return
+				}
+				fmt.Fprintf(c, "%s %s\n", name, c.RemoteAddr().(*net.TCPAddr).IP)
+				c.Close()
+			}
+		}()
+		go func() {
+			buf := make([]byte, 100)
+			for {
+				_, from, err := udp.ReadFrom(buf)
+				if err != nil {
+					return
+				}
+				udp.WriteTo([]byte(name+" udp\n"), from)
+			}
+		}()
+	})
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// in runs f with the thread in a pod's namespace ("" is the host).
+func (w *world) in(name string, f func()) {
+	w.t.Helper()
+	if name != "" {
+		w.must(netns.Set(w.pods[name]))
+		defer netns.Set(w.self)
+	}
+	f()
+}
+
+// ask connects from a pod (or the host, "") and returns who answered and whom
+// the answerer saw.
+func (w *world) ask(from, network, to string) (who, saw string, err error) {
+	w.in(from, func() {
+		var c net.Conn
+		if c, err = net.DialTimeout(network, to, 5*time.Second); err != nil {
+			return
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(5 * time.Second))
+		fmt.Fprintln(c, "who")
+		var line string
+		if line, err = bufio.NewReader(c).ReadString('\n'); err == nil {
+			fmt.Sscan(line, &who, &saw)
+		}
+	})
+	return who, saw, err
+}
+
+func (w *world) expect(from, network, to, who string) {
+	w.t.Helper()
+	got, _, err := w.ask(from, network, to)
+	if err != nil || got != who {
+		w.t.Errorf("%s from %q to %s: answered by %q (%v), want %q", network, from, to, got, err, who)
+	}
+}
+
+func (w *world) refused(from, to string) {
+	w.t.Helper()
+	if who, _, err := w.ask(from, "tcp4", to); !errors.Is(err, syscall.ECONNREFUSED) {
+		w.t.Errorf("from %q to %s: answered by %q (%v), want connection refused", from, to, who, err)
+	}
+}
+
+func ports(addrs ...string) []netip.AddrPort {
+	var list []netip.AddrPort
+	for _, a := range addrs {
+		list = append(list, netip.MustParseAddrPort(a))
+	}
+	return list
+}
+
+func front(addr string, proto uint8, port uint16) Frontend {
+	if addr == "" {
+		return Frontend{Proto: proto, Port: port}
+	}
+	return Frontend{netip.MustParseAddr(addr), proto, port}
+}
+
+func program(chain string, c Chain, fronts ...Frontend) Program {
+	p := newProgram()
+	p.lead(chain, c, fronts...)
+	return p
+}
+
+func TestTable(t *testing.T) {
+	w := newWorld(t)
+	w.pod("a", "10.42.0.2")
+	w.pod("b", "10.42.0.3")
+	w.pod("c", "10.42.0.4")
+
+	// The fence: nothing is served yet, and nothing leaves.
+	if _, _, err := w.ask("", "tcp4", "10.43.0.10:80"); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EACCES) {
+		t.Errorf("before the rules: %v, want unreachable", err)
+	}
+
+	table, err := NewTable(w.host)
+	w.must(err)
+	const tcp, udp = unix.IPPROTO_TCP, unix.IPPROTO_UDP
+	web := program("svc-web", Chain{Backends: ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080")},
+		front("10.43.0.10", tcp, 80), front("", tcp, 30080))
+	w.must(table.Replace(web))
+	w.must(w.host.RouteServices())
+
+	for _, from := range []string{"", "a"} {
+		seen := map[string]int{}
+		for range 60 {
+			who, saw, err := w.ask(from, "tcp4", "10.43.0.10:80")
+			if err != nil {
+				t.Fatalf("from %q: %v", from, err)
+			}
+			seen[who]++
+			// A pod is seen by its own address, but by itself as the bridge.
+			if from == "a" && who != "a" && saw != "10.42.0.2" {
+				t.Errorf("%s saw the client as %s, want 10.42.0.2", who, saw)
+			}
+		}
+		// 60 draws among three leave one out once in 10^10 runs.
+		if len(seen) != 3 {
+			t.Errorf("from %q answered by %v, want all of a, b, c", from, seen)
+		}
+	}
+	if _, _, err := w.ask("", "tcp4", "10.42.0.1:30080"); err != nil {
+		t.Errorf("node port: %v", err)
+	}
+	w.refused("", "10.43.0.11:80")
+	w.refused("b", "10.43.0.10:81")
+	w.refused("b", "10.43.200.1:443")
+
+	// One backend left: only it answers, also to itself.
+	one := program("svc-web", Chain{Backends: ports("10.42.0.2:8080")}, front("10.43.0.10", tcp, 80))
+	w.must(table.Change(web, one))
+	w.expect("", "tcp4", "10.43.0.10:80", "a")
+	w.expect("a", "tcp4", "10.43.0.10:80", "a")
+	w.refused("", "10.42.0.1:30080")
+
+	// UDP moves to another pod though the client keeps its port.
+	dns := program("svc-dns", Chain{Backends: ports("10.42.0.2:8080")}, front("10.43.0.53", udp, 53))
+	w.must(table.Change(newProgram(), dns))
+	w.in("c", func() {
+		conn, err := net.Dial("udp4", "10.43.0.53:53")
+		w.must(err)
+		defer conn.Close()
+		for _, want := range []string{"a", "b"} {
+			if want == "b" {
+				moved := program("svc-dns", Chain{Backends: ports("10.42.0.3:8080")}, front("10.43.0.53", udp, 53))
+				w.onHost(func() {
+					w.must(table.Change(dns, moved))
+					w.must(forgetUDP(goneBackends(dns, moved)))
+				})
+			}
+			conn.SetDeadline(time.Now().Add(5 * time.Second))
+			fmt.Fprintln(conn, "who")
+			buf := make([]byte, 100)
+			n, err := conn.Read(buf)
+			if err != nil || string(buf[:n]) != want+" udp\n" {
+				t.Errorf("udp: %q, %v, want %s", buf[:n], err, want)
+			}
+		}
+	})
+
+	// Affinity: one client stays at one pod, until that pod is gone.
+	sticky := program("svc-web", Chain{Backends: ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080"), Affinity: 100}, front("10.43.0.10", tcp, 80))
+	w.must(table.Change(one, sticky))
+	first, _, err := w.ask("c", "tcp4", "10.43.0.10:80")
+	w.must(err)
+	for range 20 {
+		w.expect("c", "tcp4", "10.43.0.10:80", first)
+	}
+	rest := Chain{Affinity: 100}
+	for _, b := range sticky.Chains["svc-web"].Backends {
+		if who := map[string]string{"10.42.0.2": "a", "10.42.0.3": "b", "10.42.0.4": "c"}[b.Addr().String()]; who != first {
+			rest.Backends = append(rest.Backends, b)
+		}
+	}
+	fewer := program("svc-web", rest, front("10.43.0.10", tcp, 80))
+	w.must(table.Change(sticky, fewer))
+	if who, _, err := w.ask("c", "tcp4", "10.43.0.10:80"); err != nil || who == first {
+		t.Errorf("answered by %q (%v), which is gone", who, err)
+	}
+
+	// All gone: refused. Then the table is written anew, over what is there.
+	w.must(table.Change(fewer, newProgram()))
+	w.refused("", "10.43.0.10:80")
+	second, err := NewTable(w.host)
+	w.must(err)
+	w.must(second.Replace(web))
+	w.expect("", "tcp4", "10.42.0.2:8080", "a")
+	if _, _, err := w.ask("", "tcp4", "10.43.0.10:80"); err != nil {
+		t.Errorf("after Replace: %v", err)
+	}
+	// The first table's picture is stale now: its change fails whole, and
+	// changes nothing.
+	if err := table.Change(sticky, newProgram()); err == nil {
+		t.Error("a change of what is not there succeeded")
+	}
+	if _, _, err := w.ask("", "tcp4", "10.43.0.10:80"); err != nil {
+		t.Errorf("after a failed change: %v", err)
+	}
+
+	// Many at once: more than one netlink attribute holds.
+	many := newProgram()
+	for i := range 3000 {
+		many.lead(fmt.Sprintf("svc-%d", i), Chain{Backends: ports("10.42.0.2:8080")}, front(fmt.Sprintf("10.43.%d.%d", 100+i/250, i%250+1), tcp, 80))
+	}
+	w.must(second.Change(newProgram(), many))
+	w.expect("b", "tcp4", "10.43.111.7:80", "a")
+
+	w.must(w.host.Down())
+	if _, err := netlink.LinkByName(w.host.Bridge()); err == nil {
+		t.Error("the bridge is still there after Down")
+	}
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	w.must(err)
+	if len(routes) != 0 {
+		t.Errorf("routes left after Down: %v", routes)
+	}
+	w.must(w.host.Down()) // again: nothing to do
+}
+
+// onHost runs f back on the host while in is in a pod.
+func (w *world) onHost(f func()) {
+	pod, err := netns.Get()
+	w.must(err)
+	defer pod.Close()
+	w.must(netns.Set(w.self))
+	defer netns.Set(pod)
+	f()
+}
