@@ -1,0 +1,253 @@
+package scheduler
+
+import (
+	"container/heap"
+	"sort"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// After a write that failed a pod waits this long, doubled each time.
+	firstBackoff = time.Second
+	maxBackoff   = 10 * time.Second
+	// A pod that fits nowhere is tried again after this time even if nothing
+	// changed that could help, as a net under the wake-ups.
+	unschedulableFor = 5 * time.Minute
+)
+
+// place says which part of the queue a pod is in.
+type place int
+
+const (
+	nowhere place = iota
+	active
+	backingOff
+	unschedulable
+)
+
+// queue holds the pods that are to be placed. It is owned by the scheduler's
+// goroutine.
+//
+//	add --> active --pop--> (placed) --written--> gone
+//	          ^                |   \
+//	          | due            |    write failed
+//	          +-- backing off <-----+
+//	          |                | fits nowhere
+//	          +- unschedulable <
+//	   a node changed so that it fits there, or 5 minutes
+type queue struct {
+	pods   map[types.NamespacedName]*podInfo
+	active activeHeap
+	timed  timedHeap // backing off and unschedulable
+	// waiting holds the unschedulable ones, which wake looks through.
+	waiting map[types.NamespacedName]*podInfo
+}
+
+func newQueue() *queue {
+	return &queue{pods: map[types.NamespacedName]*podInfo{}, waiting: map[types.NamespacedName]*podInfo{}}
+}
+
+// add puts a pod into the active part, unless it is in the queue already: then
+// it takes over the new revision, and is tried at once if what placing looks
+// at has changed.
+func (q *queue) add(p *podInfo, now time.Time) {
+	had, ok := q.pods[p.key]
+	if !ok {
+		p.queued = queueState{added: now}
+		q.pods[p.key] = p
+		q.enter(p, active)
+		return
+	}
+	same := had.uid == p.uid && had.generation == p.generation && equalLabels(had.pod.Labels, p.pod.Labels)
+	state := had.queued
+	q.leave(had)
+	if !same {
+		state = queueState{where: active, added: now}
+	}
+	p.queued = state
+	q.pods[p.key] = p
+	q.enter(p, state.where)
+}
+
+func equalLabels(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || w != v {
+			return false
+		}
+	}
+	return true
+}
+
+// remove takes a pod out, wherever it is, and returns it, or nil.
+func (q *queue) remove(key types.NamespacedName) *podInfo {
+	p, ok := q.pods[key]
+	if !ok {
+		return nil
+	}
+	q.leave(p)
+	delete(q.pods, key)
+	return p
+}
+
+// pop takes the first active pod out, or returns nil. It comes back by retry
+// or park.
+func (q *queue) pop() *podInfo {
+	if len(q.active) == 0 {
+		return nil
+	}
+	return q.remove(q.active[0].key)
+}
+
+// retry puts a pod back after a failed write.
+func (q *queue) retry(p *podInfo, now time.Time) {
+	p.queued.attempts++
+	p.queued.due = now.Add(backoff(p.queued.attempts))
+	q.put(p, backingOff)
+}
+
+// park puts a pod back that fits nowhere.
+func (q *queue) park(p *podInfo, now time.Time) {
+	p.queued.due = now.Add(unschedulableFor)
+	p.queued.wokenBy = ""
+	q.put(p, unschedulable)
+}
+
+func (q *queue) put(p *podInfo, where place) {
+	if had, ok := q.pods[p.key]; ok {
+		q.leave(had)
+	}
+	q.pods[p.key] = p
+	q.enter(p, where)
+}
+
+func backoff(attempts int) time.Duration {
+	d := firstBackoff
+	for i := 1; i < attempts && d < maxBackoff; i++ {
+		d *= 2
+	}
+	return min(d, maxBackoff)
+}
+
+// release makes the pods active whose time has come.
+func (q *queue) release(now time.Time) {
+	for len(q.timed) > 0 && !q.timed[0].queued.due.After(now) {
+		p := q.timed[0]
+		q.leave(p)
+		q.enter(p, active)
+	}
+}
+
+// nextDue is when release has something to do; false when never.
+func (q *queue) nextDue() (time.Time, bool) {
+	if len(q.timed) == 0 {
+		return time.Time{}, false
+	}
+	return q.timed[0].queued.due, true
+}
+
+// wake makes those unschedulable pods active that fit on a node together,
+// first come first. It looks at the one node only, so that a change costs the
+// same in a cluster of any size; and it takes no more pods than there is room
+// for, so that a place that comes free in front of 10,000 pods wakes one of
+// them.
+func (q *queue) wake(n *nodeInfo) {
+	if n.node == nil {
+		return
+	}
+	var fit []*podInfo
+	for _, p := range q.waiting {
+		if fits(p, n) {
+			fit = append(fit, p)
+		}
+	}
+	if len(fit) == 0 {
+		return
+	}
+	sort.Slice(fit, func(i, j int) bool { return before(fit[i], fit[j]) })
+	room := n.clone()
+	for _, p := range fit {
+		if !fits(p, room) {
+			continue
+		}
+		room.add(p)
+		q.leave(p)
+		p.queued.wokenBy = n.name
+		q.enter(p, active)
+	}
+}
+
+func (q *queue) enter(p *podInfo, where place) {
+	p.queued.where = where
+	switch where {
+	case active:
+		heap.Push(&q.active, p)
+	case backingOff:
+		heap.Push(&q.timed, p)
+	case unschedulable:
+		heap.Push(&q.timed, p)
+		q.waiting[p.key] = p
+	}
+}
+
+func (q *queue) leave(p *podInfo) {
+	switch p.queued.where {
+	case active:
+		heap.Remove(&q.active, p.queued.index)
+	case backingOff:
+		heap.Remove(&q.timed, p.queued.index)
+	case unschedulable:
+		heap.Remove(&q.timed, p.queued.index)
+		delete(q.waiting, p.key)
+	}
+	p.queued.where = nowhere
+}
+
+// before is the order of the queue: priority, then who came first.
+func before(a, b *podInfo) bool {
+	if a.priority != b.priority {
+		return a.priority > b.priority
+	}
+	if !a.queued.added.Equal(b.queued.added) {
+		return a.queued.added.Before(b.queued.added)
+	}
+	return a.pod.CreationTimestamp.Before(&b.pod.CreationTimestamp)
+}
+
+type activeHeap []*podInfo
+
+func (h activeHeap) Len() int           { return len(h) }
+func (h activeHeap) Less(i, j int) bool { return before(h[i], h[j]) }
+func (h activeHeap) Swap(i, j int)      { swap(h, i, j) }
+func (h *activeHeap) Push(x any)        { *h = push(*h, x) }
+func (h *activeHeap) Pop() (x any)      { *h, x = pop(*h); return x }
+
+type timedHeap []*podInfo
+
+func (h timedHeap) Len() int           { return len(h) }
+func (h timedHeap) Less(i, j int) bool { return h[i].queued.due.Before(h[j].queued.due) }
+func (h timedHeap) Swap(i, j int)      { swap(h, i, j) }
+func (h *timedHeap) Push(x any)        { *h = push(*h, x) }
+func (h *timedHeap) Pop() (x any)      { *h, x = pop(*h); return x }
+
+func swap(h []*podInfo, i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].queued.index, h[j].queued.index = i, j
+}
+
+func push(h []*podInfo, x any) []*podInfo {
+	p := x.(*podInfo)
+	p.queued.index = len(h)
+	return append(h, p)
+}
+
+func pop(h []*podInfo) ([]*podInfo, any) {
+	last := len(h) - 1
+	p := h[last]
+	h[last] = nil
+	return h[:last], p
+}
