@@ -1,0 +1,271 @@
+package containerd
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	imageapi "github.com/containerd/containerd/api/services/images/v1"
+	transferapi "github.com/containerd/containerd/api/services/transfer/v1"
+	"github.com/containerd/containerd/api/types"
+	transfertypes "github.com/containerd/containerd/api/types/transfer"
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Images that the binary carries and that are never collected as garbage.
+const (
+	PauseImage = "setpoint.local/pause:1"
+	DemoImage  = "setpoint.local/demo:1"
+	DemoImage2 = "setpoint.local/demo:2"
+)
+
+// unnamed is the repository of imported images that have no name of their own.
+const unnamed = "setpoint.local/imported"
+
+// Image is one image of a node, under all of its names.
+type Image struct {
+	ID      string   // digest of its configuration
+	Tags    []string // names with a tag
+	Digests []string // names with a digest
+	Size    int64    // bytes, as stored
+	Pinned  bool     // never collected as garbage
+}
+
+// ErrImageNotFound says that the node has no image of the given name.
+var ErrImageNotFound = errors.New("no such image")
+
+// inNamespace marks calls as concerning what the kubelet sees; the daemon keeps
+// its clients apart by namespace, and CRI lives in this one.
+func inNamespace(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
+}
+
+// ImportImage puts the images of an archive into the image store behind
+// socket, ready to run, and returns their names. The archive is what `docker
+// save` writes or an OCI image layout, as a tar stream, plain or compressed
+// with gzip or zstd. An image without a name is named by its digest, in the
+// repository setpoint.local/imported.
+//
+// It returns once the kubelet can see the images.
+func ImportImage(ctx context.Context, socket string, archive io.Reader) ([]string, error) {
+	conn, err := dial(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return importImage(ctx, conn, archive)
+}
+
+func importImage(ctx context.Context, conn *grpc.ClientConn, archive io.Reader) ([]string, error) {
+	ctx, cancel := context.WithCancel(inNamespace(ctx))
+	defer cancel()
+	plain, err := decompress(archive)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Close()
+	content, err := openStream(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	progress, err := openStream(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+
+	read := make(chan error, 1)
+	go func() {
+		err := content.copyFrom(ctx, plain)
+		if err != nil {
+			cancel() // the daemon would take a truncated archive for a whole one, or wait
+		}
+		read <- err
+	}()
+	saved := make(chan []string, 1)
+	go func() { saved <- savedNames(progress) }()
+
+	source, err := pack(&transfertypes.ImageImportStream{Stream: content.id})
+	if err != nil {
+		return nil, err
+	}
+	platform := &types.Platform{OS: "linux", Architecture: runtime.GOARCH}
+	destination, err := pack(&transfertypes.ImageStore{
+		Platforms:       []*types.Platform{platform},
+		ExtraReferences: []*transfertypes.ImageReference{{Name: unnamed, IsPrefix: true, AllowOverwrite: true, AddDigest: true, SkipNamedDigest: true}},
+		// No snapshotter is named: the daemon is configured with exactly one.
+		Unpacks: []*transfertypes.UnpackConfiguration{{Platform: platform}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = transferapi.NewTransferClient(conn).Transfer(ctx, &transferapi.TransferRequest{
+		Source: source, Destination: destination,
+		Options: &transferapi.TransferOptions{ProgressStream: progress.id},
+	})
+	if err != nil {
+		select {
+		case cause := <-read:
+			if cause != nil {
+				return nil, cause
+			}
+		default:
+		}
+		return nil, fmt.Errorf("import image: %s", status.Convert(err).Message())
+	}
+	names := <-saved
+	if len(names) == 0 {
+		return nil, fmt.Errorf("import image: the archive holds no image for linux/%s", runtime.GOARCH)
+	}
+	return names, awaitVisible(ctx, conn, names)
+}
+
+// savedNames reads progress until its end and returns the images stored.
+func savedNames(progress *stream) []string {
+	var names []string
+	for {
+		packed, err := progress.Recv()
+		if err != nil {
+			slices.Sort(names)
+			return slices.Compact(names)
+		}
+		var p transfertypes.Progress
+		if packed.UnmarshalTo(&p) == nil && p.Event == "saved" {
+			names = append(names, p.Name)
+		}
+	}
+}
+
+// awaitVisible returns when CRI knows the images. It learns of what is put
+// into the store by others from events, a little later.
+func awaitVisible(ctx context.Context, conn *grpc.ClientConn, names []string) error {
+	client := cri.NewImageServiceClient(conn)
+	for _, name := range names {
+		err := poll(ctx, func() (bool, error) {
+			answer, err := client.ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: name}})
+			return err == nil && answer.Image != nil, err
+		})
+		if err != nil {
+			return fmt.Errorf("image %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ListImages returns the images in the store behind socket, by their first name.
+func ListImages(ctx context.Context, socket string) ([]Image, error) {
+	conn, err := dial(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return listImages(ctx, conn)
+}
+
+func listImages(ctx context.Context, conn grpc.ClientConnInterface) ([]Image, error) {
+	answer, err := cri.NewImageServiceClient(conn).ListImages(ctx, &cri.ListImagesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	images := make([]Image, 0, len(answer.Images))
+	for _, i := range answer.Images {
+		images = append(images, Image{
+			ID: i.Id, Tags: i.RepoTags, Digests: i.RepoDigests, Size: int64(i.Size), Pinned: i.Pinned,
+		})
+	}
+	slices.SortFunc(images, func(a, b Image) int { return strings.Compare(a.name(), b.name()) })
+	return images, nil
+}
+
+func (i Image) name() string {
+	for _, names := range [][]string{i.Tags, i.Digests} {
+		if len(names) > 0 {
+			return names[0]
+		}
+	}
+	return i.ID
+}
+
+// RemoveImage removes an image by name or ID. Of an image with several tags
+// only the named one is removed; with the last the image goes. Containers that
+// run from it are not disturbed. The error wraps ErrImageNotFound if there is
+// none.
+func RemoveImage(ctx context.Context, socket, name string) error {
+	conn, err := dial(socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := cri.NewImageServiceClient(conn)
+	spec := &cri.ImageSpec{Image: name}
+	answer, err := client.ImageStatus(ctx, &cri.ImageStatusRequest{Image: spec})
+	if err != nil {
+		return err
+	}
+	if answer.Image == nil {
+		return fmt.Errorf("%s: %w", name, ErrImageNotFound)
+	}
+	tags := answer.Image.RepoTags
+	full := qualified(name)
+	if !slices.Contains(tags, full) || len(tags) == 1 {
+		_, err := client.RemoveImage(ctx, &cri.RemoveImageRequest{Image: spec})
+		return err
+	}
+	_, err = imageapi.NewImagesClient(conn).Delete(inNamespace(ctx), &imageapi.DeleteImageRequest{Name: full, Sync: true})
+	if err != nil && status.Code(err) != codes.NotFound {
+		return err
+	}
+	return poll(ctx, func() (bool, error) {
+		answer, err := client.ImageStatus(ctx, &cri.ImageStatusRequest{Image: spec})
+		return err == nil && answer.Image == nil, err
+	})
+}
+
+// qualified returns the full form of an image name, after the rules by which
+// docker and the kubelet read short ones.
+// See https://kubernetes.io/docs/concepts/containers/images/#image-names
+func qualified(name string) string {
+	host, _, slash := strings.Cut(name, "/")
+	switch {
+	case !slash:
+		name = "docker.io/library/" + name
+	case !strings.ContainsAny(host, ".:") && host != "localhost":
+		name = "docker.io/" + name
+	}
+	if last := name[strings.LastIndexByte(name, '/')+1:]; !strings.ContainsAny(last, ":@") {
+		name += ":latest"
+	}
+	return name
+}
+
+// decompress looks at the first bytes of an archive to see how it is compressed.
+func decompress(r io.Reader) (io.ReadCloser, error) {
+	b := bufio.NewReaderSize(r, maxChunk)
+	head, err := b.Peek(4)
+	switch {
+	case len(head) == 0 && errors.Is(err, io.EOF):
+		return nil, errors.New("import image: the archive is empty")
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("read image archive: %w", err)
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(b)
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		d, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	}
+	return io.NopCloser(b), nil
+}

@@ -1,0 +1,99 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// Options describes one instance of the carried runtime.
+type Options struct {
+	// DataDir is the folder of the cluster's data. Required.
+	DataDir string
+	// Instance tells clusters on one machine apart. Required: lower-case
+	// letters, digits and dashes, at most 32.
+	Instance string
+	// CNIConfDir is the folder the CNI configuration is read from, whenever it
+	// appears there. Default DataDir/cni/net.d.
+	CNIConfDir string
+	// CNIBinDirs are folders with CNI plugins beside the carried ones.
+	CNIBinDirs []string
+	// CgroupParent is the cgroup under which the kubelet puts the pods of this
+	// instance, as a path such as /setpoint-a. Down removes it from every
+	// hierarchy, and kills what is still in it. Empty: no cgroup is touched.
+	CgroupParent string
+	// StopDaemon has Run stop the daemon when its context ends. Containers run
+	// on in either case; by default so does the daemon, and the next Run takes
+	// it over without a moment in which nobody watches them.
+	StopDaemon bool
+	// Grace is how long Down lets containers end by themselves. Default 10 s.
+	Grace time.Duration
+	// Debug makes the daemon's log tell every step.
+	Debug bool
+	// Logger gets one line for each thing that happened. Default: none.
+	Logger *slog.Logger
+}
+
+var instanceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.DataDir == "" {
+		errs = append(errs, errors.New("containerd: DataDir is empty"))
+	}
+	if !instanceName.MatchString(o.Instance) {
+		errs = append(errs, fmt.Errorf("containerd: Instance %q: want 1 to 32 lower-case letters, digits or dashes", o.Instance))
+	}
+	if p := o.CgroupParent; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/") {
+		errs = append(errs, fmt.Errorf("containerd: CgroupParent %q: want a clean absolute path below the root", p))
+	}
+	if o.Grace < 0 {
+		errs = append(errs, fmt.Errorf("containerd: Grace %v is negative", o.Grace))
+	}
+	return errors.Join(errs...)
+}
+
+// layout tells where the files of an instance lie.
+type layout struct {
+	data string // absolute DataDir
+	run  string
+}
+
+func (o *Options) layout() (layout, error) {
+	data, err := filepath.Abs(o.DataDir)
+	if err != nil {
+		return layout{}, err
+	}
+	return layout{data: data, run: RunDir(o.Instance)}, nil
+}
+
+// RunDir is the folder of an instance's sockets and state.
+func RunDir(instance string) string { return "/run/setpoint-" + instance }
+
+// Socket is the path of an instance's socket. It serves CRI, for the kubelet,
+// and containerd's own API, for ImportImage and the like.
+func Socket(instance string) string { return RunDir(instance) + "/containerd.sock" }
+
+func (l layout) home() string       { return filepath.Join(l.data, "containerd") }
+func (l layout) root() string       { return filepath.Join(l.home(), "root") }
+func (l layout) log() string        { return filepath.Join(l.home(), "containerd.log") }
+func (l layout) lock() string       { return filepath.Join(l.home(), "lock") }
+func (l layout) registries() string { return filepath.Join(l.home(), "registries") }
+func (l layout) socket() string     { return filepath.Join(l.run, "containerd.sock") }
+func (l layout) config(hash string) string {
+	return filepath.Join(l.home(), "config-"+hash+".toml")
+}
+
+func (l layout) create(cniConf string) error {
+	for _, dir := range []string{l.home(), l.root(), l.registries(), cniConf, l.run} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return err
+		}
+	}
+	return nil
+}
