@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options of a cluster or of a part of one. The zero value, with DataDir set,
+// is a whole cluster on this machine.
+type Options struct {
+	// DataDir holds everything that the cluster keeps. Required, but for a
+	// memory-only Server.
+	DataDir string
+	// Listen is HOST:PORT of the API server. Empty: what DataDir remembers,
+	// else 127.0.0.1:6443, or the next free port.
+	Listen string
+	// Nodes is "host" (this machine), "none" or "sim=N".
+	Nodes string
+	// NodeName of this machine; empty: its host name.
+	NodeName string
+	// NodeIP is the address by which the rest of the cluster reaches this
+	// node. Empty: for Up the bridge's, which only this machine reaches; for
+	// Agent that of the default route.
+	NodeIP netip.Addr
+	// Kubeconfig, when set, is a further place to write the administrator's
+	// kubeconfig to.
+	Kubeconfig string
+	// RuntimeEndpoint of a CRI runtime ("unix:///run/containerd/containerd.sock");
+	// empty: the binary's own.
+	RuntimeEndpoint string
+	// ClusterCIDR and ServiceCIDR are the ranges of pods and services; only
+	// the first start looks at them. Zero: a free pair.
+	ClusterCIDR, ServiceCIDR netip.Prefix
+	// RequestLog is a file that gets one line of JSON for each request.
+	RequestLog string
+	// HistoryAge and HistoryRevisions bound the history that the store keeps;
+	// zero: 10 minutes, 100,000 revisions.
+	HistoryAge       time.Duration
+	HistoryRevisions int64
+	// InMemory keeps the store in memory only: all is gone when it stops.
+	InMemory bool
+
+	Logger *slog.Logger // nil: none
+	// Ready, when not nil, is called once the API server answers.
+	Ready func(Info)
+}
+
+// Info tells how to reach a cluster.
+type Info struct {
+	URL        string // https://127.0.0.1:6443
+	Kubeconfig string // the administrator's
+	Took       time.Duration
+}
+
+// DefaultDataDir is where a cluster lives unless told otherwise.
+func DefaultDataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/setpoint"
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "setpoint")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "setpoint-data"
+	}
+	return filepath.Join(home, ".local", "share", "setpoint")
+}
+
+// nodes is what Options.Nodes asks for.
+type nodes struct {
+	host bool
+	sim  int
+}
+
+func parseNodes(s string) (nodes, error) {
+	switch {
+	case s == "" || s == "host":
+		return nodes{host: true}, nil
+	case s == "none":
+		return nodes{}, nil
+	case strings.HasPrefix(s, "sim="):
+		n, err := strconv.Atoi(s[len("sim="):])
+		if err == nil && n >= 0 && n <= 20000 {
+			return nodes{sim: n}, nil
+		}
+	}
+	return nodes{}, fmt.Errorf("--nodes %q: must be host, none or sim=N with N from 0 to 20000", s)
+}
+
+// Validate says what is wrong with the options, by the flag's name.
+func (o *Options) Validate() error {
+	if o.DataDir == "" && !o.InMemory {
+		return fmt.Errorf("--data-dir: must not be empty")
+	}
+	if _, err := parseNodes(o.Nodes); err != nil {
+		return err
+	}
+	if o.Listen != "" {
+		host, port, err := net.SplitHostPort(o.Listen)
+		if err != nil {
+			return fmt.Errorf("--listen %q: must be HOST:PORT: %w", o.Listen, err)
+		}
+		if _, err := netip.ParseAddr(host); err != nil && host != "" && host != "localhost" {
+			return fmt.Errorf("--listen %q: the host must be an IP address", o.Listen)
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+			return fmt.Errorf("--listen %q: the port must be a number from 0 to 65535", o.Listen)
+		}
+	}
+	if o.RuntimeEndpoint != "" && !strings.HasPrefix(o.RuntimeEndpoint, "unix://") {
+		return fmt.Errorf("--container-runtime-endpoint %q: must begin with unix://", o.RuntimeEndpoint)
+	}
+	if o.ClusterCIDR.IsValid() != o.ServiceCIDR.IsValid() {
+		return fmt.Errorf("--cluster-cidr and --service-cidr: give both or none")
+	}
+	return nil
+}
+
+func (o *Options) logger() *slog.Logger {
+	if o.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return o.Logger
+}
