@@ -162,7 +162,7 @@ func (s *Scheduler) observeBinding(r bindResult, now time.Time) {
 	if r.err == nil {
 		s.gaps.delete(key)
 		s.observe(key, loop.Acted("bound to node %s", r.node), nil)
-		s.opts.Record(r.pod.pod, corev1.EventTypeNormal, "Scheduled", "Successfully assigned "+key.String()+" to "+r.node)
+		s.opts.Recorder.Event(r.pod.pod, corev1.EventTypeNormal, "Scheduled", "Successfully assigned %s to %s", key, r.node)
 		return
 	}
 	at, held := s.cluster.pods[key]

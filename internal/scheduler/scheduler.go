@@ -65,9 +65,7 @@ type Options struct {
 	Bindings int
 	// Seed of the choice between nodes that are equally good; 0 means random.
 	Seed uint64
-	// Record, when not nil, is told what to write an Event about. It must not
-	// block.
-	Record func(about client.Object, eventType, reason, message string)
+	Recorder client.Recorder // nil: no events
 	// Observer, when not nil, is told each outcome. It must be quick.
 	Observer func(loop string, key loop.Key, o loop.Outcome, err error)
 }
@@ -102,8 +100,8 @@ func New(opts Options) *Scheduler {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Record == nil {
-		opts.Record = func(client.Object, string, string, string) {}
+	if opts.Recorder == nil {
+		opts.Recorder = client.NoEvents
 	}
 	s := &Scheduler{
 		opts:    opts,
@@ -214,7 +212,7 @@ func (s *Scheduler) refuse(ctx context.Context, p *podInfo, message string, now 
 	s.gaps.set(p.key, loop.Waiting, message)
 	s.observe(p.key, loop.WaitFor("", "%s", message), nil)
 	if s.statuses.unschedulable(ctx, p.pod, message, now) {
-		s.opts.Record(p.pod, corev1.EventTypeWarning, "FailedScheduling", message)
+		s.opts.Recorder.Event(p.pod, corev1.EventTypeWarning, "FailedScheduling", "%s", message)
 	}
 }
 
