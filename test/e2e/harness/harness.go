@@ -1,0 +1,253 @@
+// Package harness starts real clusters for the end-to-end tests: the setpoint
+// binary with real containers, driven by the real kubectl.
+//
+// Main puts the whole test process into a network namespace of its own with
+// nothing but a loopback device in it, so nothing that a test does can leave
+// the machine. Tests need root and a built binary (SETPOINT, or bin/setpoint);
+// without them they fail, for an end-to-end test that is skipped shows nothing.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+const inside = "SETPOINT_E2E_INSIDE"
+
+// Main runs the tests inside a network namespace with no way out.
+func Main(m *testing.M) {
+	if os.Getenv(inside) == "" {
+		os.Exit(enter())
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e: set the loopback device up:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func enter() int {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "e2e: needs root for a network namespace of its own:", err)
+		return 1
+	}
+	return 0
+}
+
+// Binary is the setpoint under test.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("SETPOINT")
+	if path == "" {
+		path = filepath.Join(Root(t), "bin", "setpoint")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("no setpoint to test: %v (make build)", err)
+	}
+	return path
+}
+
+// Root is the repository's.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for err == nil && dir != "/" {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Fatalf("no go.mod above the test: %v", err)
+	return ""
+}
+
+// Cluster is one cluster under test, in a data folder of its own.
+type Cluster struct {
+	T          testing.TB
+	Dir        string // data folder
+	Kubeconfig string
+	RequestLog string
+
+	args    []string
+	process *Process
+}
+
+// Start starts `setpoint up` with further arguments and waits until it is
+// ready. It is taken down when the test ends, and its log shown when it failed.
+func Start(t testing.TB, args ...string) *Cluster {
+	t.Helper()
+	// Not t.TempDir: mounts in it would make its removal fail the test before
+	// they are taken away, and the name is too long for sockets.
+	dir, err := os.MkdirTemp("", "sp-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{T: t, Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfigs", "admin.kubeconfig"), RequestLog: filepath.Join(dir, "requests.jsonl")}
+	c.args = append([]string{"up", "--request-log", c.RequestLog}, args...)
+	t.Cleanup(func() {
+		if c.process != nil {
+			c.process.Stop()
+		}
+		if out, err := c.run(2*time.Minute, nil, Binary(t), "--data-dir", dir, "down", "--purge"); err != nil {
+			t.Errorf("setpoint down: %v\n%s", err, out)
+		}
+		os.RemoveAll(dir)
+	})
+	c.Up()
+	return c
+}
+
+// Up starts the cluster again, after Kill or Stop.
+func (c *Cluster) Up() {
+	c.T.Helper()
+	c.process = StartProcess(c.T, append([]string{"--data-dir", c.Dir, "--log-level", "info"}, c.args...)...)
+	c.process.WaitFor("ready in ")
+}
+
+// Process that runs the cluster.
+func (c *Cluster) Process() *Process { return c.process }
+
+// Kill ends the cluster's process with SIGKILL.
+func (c *Cluster) Kill() { c.process.Kill() }
+
+// Stop ends the cluster's process with SIGTERM.
+func (c *Cluster) Stop() { c.process.Stop() }
+
+// Setpoint runs another command of the binary on the cluster.
+func (c *Cluster) Setpoint(args ...string) string {
+	c.T.Helper()
+	out, err := c.run(2*time.Minute, nil, Binary(c.T), append([]string{"--data-dir", c.Dir}, args...)...)
+	if err != nil {
+		c.T.Fatalf("setpoint %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// Kubectl runs the kubectl that setpoint carries, and fails the test when it
+// fails. It returns standard output and error together.
+func (c *Cluster) Kubectl(args ...string) string {
+	c.T.Helper()
+	out, err := c.Try(args...)
+	if err != nil {
+		c.T.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// Try is Kubectl for what may fail.
+func (c *Cluster) Try(args ...string) (string, error) { return c.Input("", args...) }
+
+// Input is Try with standard input.
+func (c *Cluster) Input(stdin string, args ...string) (string, error) {
+	return c.run(3*time.Minute, strings.NewReader(stdin), c.kubectl(), args...)
+}
+
+// Apply files a manifest.
+func (c *Cluster) Apply(manifest string) string {
+	c.T.Helper()
+	out, err := c.Input(manifest, "apply", "-f", "-")
+	if err != nil {
+		c.T.Fatalf("kubectl apply: %v\n%s\n%s", err, out, manifest)
+	}
+	return out
+}
+
+// Command prepares a kubectl that the test runs itself (log -f, port-forward);
+// it ends with ctx.
+func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.kubectl(), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	return cmd
+}
+
+// kubectl is unpacked once for all tests, by the binary itself.
+func (c *Cluster) kubectl() string {
+	c.T.Helper()
+	kubectlOnce.Do(func() {
+		dir := filepath.Join(os.TempDir(), fmt.Sprintf("sp-kubectl-%d", os.Getuid()))
+		cmd := exec.Command(Binary(c.T), "--data-dir", dir, "kubectl", "version", "--client")
+		cmd.Env = append(os.Environ(), "KUBECONFIG=/dev/null")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			kubectlErr = fmt.Errorf("setpoint kubectl: %w\n%s", err, out)
+			return
+		}
+		found, err := filepath.Glob(filepath.Join(dir, "*", "*", "kubectl"))
+		if more, _ := filepath.Glob(filepath.Join(dir, "*", "kubectl")); err == nil {
+			found = append(found, more...)
+		}
+		if len(found) == 0 {
+			kubectlErr = fmt.Errorf("setpoint kubectl left no kubectl below %s", dir)
+			return
+		}
+		kubectlPath = found[len(found)-1]
+	})
+	if kubectlErr != nil {
+		c.T.Fatal(kubectlErr)
+	}
+	return kubectlPath
+}
+
+var (
+	kubectlOnce sync.Once
+	kubectlPath string
+	kubectlErr  error
+)
+
+func (c *Cluster) run(limit time.Duration, stdin io.Reader, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("still running after %s", limit))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	cmd.Stdin = stdin
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return out.String(), err
+}
+
+// Eventually tries f until it returns nil; after limit the test fails with
+// f's last error. Between tries it waits, the only place where a test does.
+func (c *Cluster) Eventually(limit time.Duration, what string, f func() error) {
+	c.T.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.T.Fatalf("%s: not within %s: %v", what, limit, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
