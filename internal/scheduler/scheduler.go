@@ -64,7 +64,7 @@ type Options struct {
 	// that the store can commit many at once; 0 means 128.
 	Bindings int
 	// Seed of the choice between nodes that are equally good; 0 means random.
-	Seed uint64
+	Seed     uint64
 	Recorder client.Recorder // nil: no events
 	// Observer, when not nil, is told each outcome. It must be quick.
 	Observer func(loop string, key loop.Key, o loop.Outcome, err error)
