@@ -37,6 +37,9 @@ func (s *Nodes) lookAtPod(ctx context.Context, key loop.Key) (loop.Outcome, erro
 	if silent(node) {
 		return loop.WaitFor("Node "+node.Name, "silent by its annotation"), nil
 	}
+	if readyStatus(node) != corev1.ConditionTrue {
+		return loop.WaitFor("Node "+node.Name, "the node has to say that it is back first"), nil
+	}
 	hostIP := s.addresses.ofNode(s.beat(node.Name).index)
 	podIP := hostIP
 	if !pod.Spec.HostNetwork && !ended(pod) && pod.DeletionTimestamp == nil {

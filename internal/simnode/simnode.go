@@ -149,7 +149,7 @@ func (s *Nodes) Gaps() []loop.Gap { return append(s.nodeLoop.Gaps(), s.podLoop.G
 
 // Run keeps the nodes until ctx ends. The Node objects stay.
 func (s *Nodes) Run(ctx context.Context) error {
-	s.pods.Index(byNode, nodeOf)
+	client.IndexByNode(s.pods)
 	for _, v := range []client.View{s.nodes, s.pods} {
 		if err := v.WaitSynced(ctx); err != nil {
 			return err
@@ -167,15 +167,6 @@ func (s *Nodes) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-const byNode = "simnode.spec.nodeName"
-
-func nodeOf(obj client.Object) []string {
-	if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-		return []string{pod.Spec.NodeName}
-	}
-	return nil
-}
-
 func (s *Nodes) nodeName(i int) string { return fmt.Sprintf("%s%d", s.opts.Prefix, i) }
 
 func (s *Nodes) nodeChanged(old, new client.Object) {
@@ -188,8 +179,8 @@ func (s *Nodes) nodeChanged(old, new client.Object) {
 		return // our own heartbeat, most likely
 	}
 	s.nodeLoop.Look(loop.Key{Name: node.Name})
-	if before == nil || silent(before) != silent(node) {
-		for _, pod := range s.pods.ByIndex(byNode, node.Name) {
+	if before == nil || silent(before) != silent(node) || readyStatus(before) != readyStatus(node) {
+		for _, pod := range s.pods.ByIndex(client.ByNode, node.Name) {
 			s.podLoop.Look(keyOf(pod))
 		}
 	}
