@@ -156,6 +156,9 @@ func (l *Loop) Name() string { return l.opts.Name }
 // Len is the number of keys that wait for a look.
 func (l *Loop) Len() int { return l.queue.Len() }
 
+// Stop lets go of a loop that is not going to run; Run stops it otherwise.
+func (l *Loop) Stop() { l.queue.ShutDown() }
+
 // Run turns the loop until ctx ends and every look in progress has ended. A
 // loop runs once.
 func (l *Loop) Run(ctx context.Context) error {

@@ -17,6 +17,8 @@ type Options struct {
 	// Client carries the identity of the loops.
 	Client client.Interface
 	Logger *slog.Logger
+	// Events tells people what the loops did; nil: nobody is told.
+	Events client.Recorder
 	// Observer, when not nil, is told every outcome of every loop.
 	Observer func(loop string, key loop.Key, o loop.Outcome, err error)
 }
@@ -29,4 +31,12 @@ type Controller interface {
 	Run(ctx context.Context) error
 	// Gaps lists what the loop has not closed.
 	Gaps() []loop.Gap
+}
+
+// Recorder is Events, or one that records nothing.
+func (o Options) Recorder() client.Recorder {
+	if o.Events == nil {
+		return client.NoEvents
+	}
+	return o.Events
 }

@@ -1,0 +1,169 @@
+package replicaset
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/controllers"
+)
+
+var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+
+// writers is how many pods are written at the same time: enough for the
+// store's group commit, few enough to leave others their turn.
+const writers = 32
+
+// podOf is the pod that a ReplicaSet's template describes.
+func podOf(rs *appsv1.ReplicaSet, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            name,
+			GenerateName:    rs.Name + "-",
+			Namespace:       rs.Namespace,
+			Labels:          maps.Clone(rs.Spec.Template.Labels),
+			Annotations:     maps.Clone(rs.Spec.Template.Annotations),
+			Finalizers:      slices.Clone(rs.Spec.Template.Finalizers),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rs, kind)},
+		},
+		Spec: rs.Spec.Template.Spec, // copied by the client
+	}
+}
+
+// batch is the outcome of many writes.
+type batch struct {
+	mu       sync.Mutex
+	done     int
+	revision string             // the latest written
+	failure  error              // the first
+	names    []string           // of creations that nobody knows of
+	doomed   map[types.UID]bool // see memory
+	strange  bool               // a name was taken by somebody else's pod
+}
+
+// create makes n pods. As long as creations fail, it tries few: 1, 2, 4 and so
+// on, so that a ReplicaSet that can have no pod does not ask a thousand times.
+func (c *Controller) create(ctx context.Context, w world, n int) *batch {
+	b := &batch{}
+	names := newNamer(w)
+	pending := w.memo.pending
+	next := func() string {
+		if len(pending) > 0 {
+			name := pending[0]
+			pending = pending[1:]
+			return name
+		}
+		return names.next()
+	}
+	for size := 1; n > 0 && b.failure == nil && ctx.Err() == nil; size *= 2 {
+		size = min(size, n)
+		round := make([]string, size)
+		for i := range round {
+			round[i] = next()
+		}
+		parallel(round, func(name string) { c.createOne(ctx, w.rs, name, b) })
+		n -= size
+	}
+	b.names = append(b.names, pending...)
+	return b
+}
+
+func (c *Controller) createOne(ctx context.Context, rs *appsv1.ReplicaSet, name string, b *batch) {
+	obj, err := c.client.Create(ctx, client.Pods, podOf(rs, name))
+	if apierrors.IsAlreadyExists(err) {
+		// Ours, when an answer was lost or another copy of the loop was
+		// quicker.
+		there, getErr := c.client.Get(ctx, client.Pods, rs.Namespace, name)
+		switch {
+		case getErr == nil && metav1.IsControlledBy(there, rs):
+			obj, err = there, nil
+		case getErr == nil:
+			b.mu.Lock()
+			b.strange = true
+			b.mu.Unlock()
+			return
+		}
+	} else if err == nil {
+		c.events.Event(rs, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %s", name)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		b.done++
+		if client.Later(obj.GetResourceVersion(), b.revision) {
+			b.revision = obj.GetResourceVersion()
+		}
+		return
+	}
+	if !controllers.Answered(err) {
+		b.names = append(b.names, name)
+	}
+	if b.failure == nil {
+		b.failure = err
+		if controllers.Refused(err) && !controllers.NamespaceEnding(err) {
+			c.events.Event(rs, corev1.EventTypeWarning, failedCreate, "Error creating: %v", err)
+		}
+	}
+}
+
+// remove deletes pods.
+func (c *Controller) remove(ctx context.Context, rs *appsv1.ReplicaSet, pods []*corev1.Pod) *batch {
+	b := &batch{doomed: map[types.UID]bool{}}
+	parallel(pods, func(pod *corev1.Pod) {
+		if ctx.Err() != nil {
+			return
+		}
+		err := c.client.Delete(ctx, client.Pods, pod.Namespace, pod.Name,
+			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+		if err == nil {
+			c.events.Event(rs, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", pod.Name)
+		}
+		gone := err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch {
+		case gone:
+			b.done++
+			b.doomed[pod.UID] = true
+			return
+		case !controllers.Answered(err):
+			b.doomed[pod.UID] = false
+		}
+		if b.failure == nil {
+			b.failure = err
+			if controllers.Refused(err) {
+				c.events.Event(rs, corev1.EventTypeWarning, failedDelete, "Error deleting: %v", err)
+			}
+		}
+	})
+	return b
+}
+
+func parallel[T any](items []T, do func(T)) {
+	if len(items) == 1 {
+		do(items[0])
+		return
+	}
+	feed := make(chan T)
+	var wg sync.WaitGroup
+	for range min(writers, len(items)) {
+		wg.Go(func() {
+			for item := range feed {
+				do(item)
+			}
+		})
+	}
+	for _, item := range items {
+		feed <- item
+	}
+	close(feed)
+	wg.Wait()
+}
