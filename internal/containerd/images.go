@@ -31,8 +31,8 @@ const (
 	DemoImage2 = "setpoint.local/demo:2"
 )
 
-// unnamed is the repository of imported images that have no name of their own.
-const unnamed = "setpoint.local/imported"
+// imported is the repository of imported images of which only the tag is known.
+const imported = "setpoint.local/imported"
 
 // Image is one image of a node, under all of its names.
 type Image struct {
@@ -55,8 +55,8 @@ func inNamespace(ctx context.Context) context.Context {
 // ImportImage puts the images of an archive into the image store behind
 // socket, ready to run, and returns their names. The archive is what `docker
 // save` writes or an OCI image layout, as a tar stream, plain or compressed
-// with gzip or zstd. An image without a name is named by its digest, in the
-// repository setpoint.local/imported.
+// with gzip or zstd. An image with nothing but a tag, as layouts may have, gets
+// the name setpoint.local/imported:TAG; one without any name is refused.
 //
 // It returns once the kubelet can see the images.
 func ImportImage(ctx context.Context, socket string, archive io.Reader) ([]string, error) {
@@ -103,7 +103,7 @@ func importImage(ctx context.Context, conn *grpc.ClientConn, archive io.Reader) 
 	platform := &types.Platform{OS: "linux", Architecture: runtime.GOARCH}
 	destination, err := pack(&transfertypes.ImageStore{
 		Platforms:       []*types.Platform{platform},
-		ExtraReferences: []*transfertypes.ImageReference{{Name: unnamed, IsPrefix: true, AllowOverwrite: true, AddDigest: true, SkipNamedDigest: true}},
+		ExtraReferences: []*transfertypes.ImageReference{{Name: imported, IsPrefix: true, AllowOverwrite: true}},
 		// No snapshotter is named: the daemon is configured with exactly one.
 		Unpacks: []*transfertypes.UnpackConfiguration{{Platform: platform}},
 	})
@@ -122,11 +122,11 @@ func importImage(ctx context.Context, conn *grpc.ClientConn, archive io.Reader) 
 			}
 		default:
 		}
-		return nil, fmt.Errorf("import image: %s", status.Convert(err).Message())
+		return nil, fmt.Errorf("import image for linux/%s: %s", runtime.GOARCH, status.Convert(err).Message())
 	}
 	names := <-saved
 	if len(names) == 0 {
-		return nil, fmt.Errorf("import image: the archive holds no image for linux/%s", runtime.GOARCH)
+		return nil, errors.New("import image: the archive gives its images no names: save them by name, as in `docker save NAME:TAG`")
 	}
 	return names, awaitVisible(ctx, conn, names)
 }

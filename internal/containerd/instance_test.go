@@ -20,7 +20,7 @@ const patience = 60 * time.Second
 
 // instance is a real runtime for a test.
 type instance struct {
-	*testing.T
+	testing.TB
 	options Options
 	conn    *grpc.ClientConn
 	cri     cri.RuntimeServiceClient
@@ -29,7 +29,7 @@ type instance struct {
 }
 
 // newInstance makes an instance that is taken down when the test ends.
-func newInstance(t *testing.T, name string) *instance {
+func newInstance(t testing.TB, name string) *instance {
 	t.Helper()
 	needRoot(t)
 	id := fmt.Sprintf("t%d-%s", os.Getpid(), name)
@@ -44,7 +44,7 @@ func newInstance(t *testing.T, name string) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{T: t, options: options, conn: conn,
+	i := &instance{TB: t, options: options, conn: conn,
 		cri: cri.NewRuntimeServiceClient(conn), images: cri.NewImageServiceClient(conn)}
 	i.writeCNI()
 	t.Cleanup(func() {

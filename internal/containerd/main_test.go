@@ -51,7 +51,7 @@ func loopbackUp() error {
 }
 
 // needRoot skips a test that works on the real thing.
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it runs containers")
