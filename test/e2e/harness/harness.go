@@ -10,7 +10,6 @@ package harness
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,47 +17,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
+	"github.com/setpoint-project/setpoint/test/isolated"
 )
 
-const inside = "SETPOINT_E2E_INSIDE"
-
 // Main runs the tests inside a network namespace with no way out.
-func Main(m *testing.M) {
-	if os.Getenv(inside) == "" {
-		os.Exit(enter())
-	}
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e: set the loopback device up:", err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
-
-func enter() int {
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	err := cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "e2e: needs root for a network namespace of its own:", err)
-		return 1
-	}
-	return 0
-}
+func Main(m *testing.M) { isolated.Main(m.Run) }
 
 // Binary is the setpoint under test.
 func Binary(t testing.TB) string {

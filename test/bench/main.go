@@ -1,0 +1,97 @@
+// Command bench prints one line of JSON for each figure by which Setpoint is
+// measured. It starts clusters of its own, each in a fresh data folder, inside a
+// network namespace with no way out, so it needs root.
+//
+//	make bench                    all figures
+//	go run ./test/bench -only 'create|get'
+//
+// Servers and this program share the machine's cores. Latencies are the
+// client's; CPU is the server process's, of all its threads. Machines are
+// noisy: compare ratios within one run, and CPU rather than seconds.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+
+	"github.com/setpoint-project/setpoint/test/isolated"
+)
+
+// figure is one measurement: it gets a fresh cluster started with args and
+// emits lines.
+type figure struct {
+	name string
+	args []string // of `setpoint up`
+	run  func(ctx context.Context, c *cluster, emit func(name string, values map[string]any)) error
+}
+
+var figures = []figure{
+	{"start", []string{"--nodes", "none"}, measureStart},
+	{"crud", []string{"--nodes", "none"}, measureCRUD},
+	{"fanout", []string{"--nodes", "none"}, measureFanout},
+	{"many", []string{"--nodes", "none"}, measureMany},
+	{"scale-1000", []string{"--nodes", "sim=1000"}, func(ctx context.Context, c *cluster, emit func(string, map[string]any)) error {
+		return measureScale(ctx, c, 1000, emit)
+	}},
+	{"scale-10000", []string{"--nodes", "sim=1000"}, func(ctx context.Context, c *cluster, emit func(string, map[string]any)) error {
+		return measureScale(ctx, c, 10000, emit)
+	}},
+	{"heal", []string{"--nodes", "sim=1000"}, measureHeal},
+	{"pod", []string{"--nodes", "host"}, measurePod},
+}
+
+func main() { isolated.Main(run) }
+
+func run() int {
+	binary := flag.String("setpoint", os.Getenv("SETPOINT"), "setpoint binary")
+	only := flag.String("only", "", "regular expression of the figures to measure")
+	list := flag.Bool("list", false, "list the figures and exit")
+	flag.Parse()
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench: -only:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	failed := false
+	for _, f := range figures {
+		if *list {
+			fmt.Println(f.name)
+			continue
+		}
+		if !pattern.MatchString(f.name) {
+			continue
+		}
+		if err := measure(ctx, *binary, f); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", f.name, err)
+			failed = true
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if failed {
+		return 1
+	}
+	return 0
+}
+
+func measure(ctx context.Context, binary string, f figure) error {
+	c, err := start(ctx, binary, f.args)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	out := json.NewEncoder(os.Stdout)
+	return f.run(ctx, c, func(name string, values map[string]any) {
+		values["figure"] = name
+		out.Encode(values)
+	})
+}
