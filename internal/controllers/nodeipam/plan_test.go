@@ -1,0 +1,88 @@
+package nodeipam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-project/setpoint/internal/controllers"
+)
+
+func prefixes(list string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range strings.Fields(list) {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}
+
+func TestPlan(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		cluster string
+		nodes   string // "name", "name=range[,range]"; the first is the oldest
+		want    string
+		left    int
+	}{
+		{name: "none", cluster: "10.42.0.0/16"},
+		{name: "the oldest first", cluster: "10.42.0.0/16", nodes: "z a m", want: "z=10.42.0.0/24 a=10.42.1.0/24 m=10.42.2.0/24"},
+		{name: "fills the gap", cluster: "10.42.0.0/16", nodes: "a=10.42.0.0/24 b c=10.42.2.0/24 d", want: "b=10.42.1.0/24 d=10.42.3.0/24"},
+		{name: "others' ranges", cluster: "10.42.0.0/16", nodes: "a=10.43.0.0/24 b=nonsense c", want: "c=10.42.0.0/24"},
+		{name: "a larger range", cluster: "10.42.0.0/16", nodes: "a=10.42.0.0/22 b", want: "b=10.42.4.0/24"},
+		{name: "a range within ours", cluster: "10.42.0.0/16", nodes: "a=10.42.0.128/25 b", want: "b=10.42.1.0/24"},
+		{name: "larger than the cluster", cluster: "10.42.0.0/16", nodes: "a=10.0.0.0/8 b", left: 1},
+		{name: "used up", cluster: "10.42.0.0/23", nodes: "a b c d", want: "a=10.42.0.0/24 b=10.42.1.0/24", left: 2},
+		{name: "dual stack", cluster: "10.42.0.0/16 fd00:1::/48", nodes: "a=10.42.0.0/24,fd00:1::/64 b", want: "b=10.42.1.0/24,fd00:1:0:1::/64"},
+		{name: "small for IPv6 is large", cluster: "fd00::/32", nodes: "a b", want: "a=fd00::/64 b=fd00:0:0:1::/64"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var nodes []*corev1.Node
+			for i, s := range strings.Fields(test.nodes) {
+				name, cidrs, ok := strings.Cut(s, "=")
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(int64(i), 0)}}
+				if ok {
+					node.Spec.PodCIDRs = strings.Split(cidrs, ",")
+					node.Spec.PodCIDR = node.Spec.PodCIDRs[0]
+				}
+				nodes = append(nodes, node)
+			}
+			slices.Reverse(nodes) // the order they come in is none
+			given, left := plan(nodes, prefixes(test.cluster))
+			var got []string
+			for _, n := range given {
+				got = append(got, n.Name+"="+strings.Join(n.Spec.PodCIDRs, ","))
+				if n.Spec.PodCIDR != n.Spec.PodCIDRs[0] {
+					t.Errorf("%s: podCIDR %s", n.Name, n.Spec.PodCIDR)
+				}
+			}
+			if s := strings.Join(got, " "); s != test.want || len(left) != test.left {
+				t.Errorf("got  %s, %d left\nwant %s, %d left", s, len(left), test.want, test.left)
+			}
+		})
+	}
+}
+
+func TestPlanOfThousands(t *testing.T) {
+	var nodes []*corev1.Node
+	for i := range 5000 {
+		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i), CreationTimestamp: metav1.NewTime(time.Unix(int64(i), 0))}})
+	}
+	given, left := plan(nodes, prefixes("10.0.0.0/8"))
+	if len(given) != 5000 || len(left) != 0 || given[4999].Spec.PodCIDR != "10.19.135.0/24" {
+		t.Errorf("%d given, %d left, the last %s", len(given), len(left), given[len(given)-1].Spec.PodCIDR)
+	}
+}
+
+func TestRefusesBadRanges(t *testing.T) {
+	for _, bad := range []string{"", "10.42.0.1/16", "10.42.0.0/25", "fd00::/65", "10.0.0.0/16 10.1.0.0/16", "10.0.0.0/16 fd00::/48 fd01::/48"} {
+		if _, err := New(controllers.Options{}, prefixes(bad)...); err == nil {
+			t.Errorf("%q passed", bad)
+		}
+	}
+}
