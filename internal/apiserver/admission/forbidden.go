@@ -1,0 +1,55 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/kinds"
+)
+
+// GetFunc and ListFunc are how plugins read: from the API server's own memory,
+// so that a plugin sees every write that was acknowledged before.
+type (
+	GetFunc  func(ctx context.Context, res client.Resource, namespace, name string) (client.Object, error)
+	ListFunc func(ctx context.Context, res client.Resource, namespace string) ([]client.Object, error)
+)
+
+// forbidden refuses the request with a 403 that says what.
+func (r *Request) forbidden(what string) *apierrors.StatusError {
+	return apierrors.NewForbidden(r.Resource, r.objectName(), errors.New(what))
+}
+
+// objectName is the name as far as there is one: plugins run before a name is
+// generated.
+func (r *Request) objectName() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	if r.Object != nil {
+		if n := r.Object.GetName(); n != "" {
+			return n
+		}
+		if n := r.Object.GetGenerateName(); n != "" {
+			return n
+		}
+	}
+	return "Unknown"
+}
+
+// objectAs returns the object if the request is about the main resource of a
+// kind of type T, and nil else.
+func objectAs[T kinds.Object](r *Request, group, resource string) (obj T) {
+	if r.Subresource != "" || r.Resource.Group != group || r.Resource.Resource != resource || r.Object == nil {
+		return obj
+	}
+	obj, _ = r.Object.(T)
+	return obj
+}
+
+// mutateOnly is for plugins that have nothing to validate.
+type mutateOnly struct{}
+
+func (mutateOnly) Validate(context.Context, *Request) error { return nil }

@@ -1,0 +1,356 @@
+package admission
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// server does with services what the API server does around the plugin.
+type server struct {
+	t    *testing.T
+	w    world
+	a    *ServiceAllocator
+	uids int
+}
+
+func newServer(t *testing.T, cidr string) *server {
+	t.Helper()
+	s := &server{t: t, w: world{}}
+	s.restart(cidr)
+	return s
+}
+
+func (s *server) restart(cidr string) {
+	a, err := NewServiceAllocator(netip.MustParsePrefix(cidr), s.w.get, s.w.list)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.a = a
+}
+
+func (s *server) old(name string) *corev1.Service {
+	svc, _ := s.w["services/web/"+name].(*corev1.Service)
+	return svc
+}
+
+// write creates or updates a service as change leaves it.
+func (s *server) write(name string, change func(*corev1.Service)) (*corev1.Service, error) {
+	r, svc, err := s.admit(name, change)
+	if err != nil {
+		return nil, err
+	}
+	if svc.UID == "" {
+		s.uids++
+		svc.UID = types.UID(fmt.Sprint("uid", s.uids))
+	}
+	s.w["services/web/"+name] = svc
+	if svc.DeletionTimestamp != nil && len(svc.Finalizers) == 0 {
+		delete(s.w, "services/web/"+name)
+	}
+	run(r.Commit)
+	return svc, nil
+}
+
+func (s *server) admit(name string, change func(*corev1.Service)) (*Request, *corev1.Service, error) {
+	old := s.old(name)
+	var r *Request
+	svc := &corev1.Service{ObjectMeta: named("web", name), Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Protocol: "TCP", Port: 80}},
+	}}
+	if old != nil {
+		svc = old.DeepCopy()
+	}
+	if change != nil {
+		change(svc)
+	}
+	if old != nil {
+		r = request(Update, "services", svc, old)
+	} else {
+		r = request(Create, "services", svc, nil)
+	}
+	err := s.a.Admit(s.t.Context(), r)
+	return r, svc, err
+}
+
+func (s *server) must(name string, change func(*corev1.Service)) *corev1.Service {
+	s.t.Helper()
+	svc, err := s.write(name, change)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return svc
+}
+
+func (s *server) delete(name string) {
+	s.t.Helper()
+	old := s.old(name)
+	r := request(Delete, "services", nil, old)
+	if err := s.a.Admit(s.t.Context(), r); err != nil {
+		s.t.Fatal(err)
+	}
+	if len(old.Finalizers) == 0 {
+		delete(s.w, "services/web/"+name)
+	}
+	run(r.Commit)
+}
+
+func run(fs []func()) {
+	for _, f := range fs {
+		f()
+	}
+}
+
+// taken is how many addresses and ports are held.
+func (s *server) taken() [2]int {
+	return [2]int{len(s.a.mu.ips.owner), len(s.a.mu.nodes.owner)}
+}
+
+func (s *server) wantTaken(ips, ports int) {
+	s.t.Helper()
+	if got := s.taken(); got != [2]int{ips, ports} {
+		s.t.Errorf("%v addresses and ports are taken, want %d and %d", got, ips, ports)
+	}
+}
+
+func ofType(t corev1.ServiceType) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.Type = t }
+}
+
+func withIP(ip string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.ClusterIP = ip }
+}
+
+func withNodePort(port int32) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceTypeNodePort
+		s.Spec.Ports[0].NodePort = port
+	}
+}
+
+func TestClusterIP(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	if got := s.a.FirstIP().String(); got != "10.96.0.1" {
+		t.Errorf("first address %s", got)
+	}
+	kubernetes := s.must("kubernetes", withIP("10.96.0.1"))
+	if diff := cmp.Diff([]string{"10.96.0.1"}, kubernetes.Spec.ClusterIPs); diff != "" {
+		t.Errorf("clusterIPs (-want +got):\n%s", diff)
+	}
+	a := s.must("a", nil)
+	ip := netip.MustParseAddr(a.Spec.ClusterIP)
+	if !netip.MustParsePrefix("10.96.0.0/16").Contains(ip) || ip.Less(netip.MustParseAddr("10.96.1.0")) {
+		t.Errorf("got %s, want one above the addresses kept for those who ask", ip)
+	}
+	if *a.Spec.IPFamilyPolicy != "SingleStack" || len(a.Spec.IPFamilies) != 1 || a.Spec.IPFamilies[0] != "IPv4" {
+		t.Errorf("families %v %v", *a.Spec.IPFamilyPolicy, a.Spec.IPFamilies)
+	}
+	_, err := s.write("b", withIP(a.Spec.ClusterIP))
+	wantRefused(t, err, 422, `Service "b" is invalid: spec.clusterIPs: Invalid value: ["`+a.Spec.ClusterIP+`"]: failed to allocate IP `+a.Spec.ClusterIP+`: provided IP is already allocated`)
+	for _, out := range []string{"10.97.0.1", "10.96.0.0", "10.96.255.255", "fd00::1"} {
+		_, err = s.write("b", withIP(out))
+		wantRefused(t, err, 422, "is not in the valid range. The range of valid IPs is 10.96.0.0/16")
+	}
+	if _, err := s.write("bad", withIP("nonsense")); err != nil {
+		t.Errorf("what is no address is for validation to refuse, got %v", err)
+	}
+	if none := s.must("headless", withIP("None")); none.Spec.ClusterIP != "None" || none.Spec.ClusterIPs[0] != "None" {
+		t.Errorf("headless: %v", none.Spec)
+	}
+	if ext := s.must("ext", func(s *corev1.Service) { s.Spec.Type = "ExternalName" }); ext.Spec.ClusterIP != "" || ext.Spec.IPFamilies != nil {
+		t.Errorf("external name: %v", ext.Spec)
+	}
+	s.wantTaken(2, 0)
+	s.delete("a")
+	s.wantTaken(1, 0)
+	s.must("b", withIP(a.Spec.ClusterIP))
+}
+
+func TestNodePorts(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	a := s.must("a", ofType("NodePort"))
+	if p := a.Spec.Ports[0].NodePort; p < 30000 || p > 32767 {
+		t.Errorf("node port %d", p)
+	}
+	s.must("b", withNodePort(30080))
+	_, err := s.write("c", withNodePort(30080))
+	wantRefused(t, err, 422, "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated")
+	_, err = s.write("c", withNodePort(80))
+	wantRefused(t, err, 422, "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767")
+	s.wantTaken(2, 2) // the refused ones hold nothing
+	dns := s.must("dns", func(s *corev1.Service) {
+		s.Spec.Type = "NodePort"
+		s.Spec.Ports = []corev1.ServicePort{{Protocol: "TCP", Port: 53}, {Protocol: "UDP", Port: 53}, {Protocol: "TCP", Port: 9153}}
+	})
+	if p := dns.Spec.Ports; p[0].NodePort != p[1].NodePort || p[0].NodePort == p[2].NodePort {
+		t.Errorf("ports %v", p)
+	}
+	no := false
+	lb := s.must("lb", func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.AllocateLoadBalancerNodePorts = "LoadBalancer", &no
+		s.Spec.ExternalTrafficPolicy = "Local"
+	})
+	if lb.Spec.Ports[0].NodePort != 0 || lb.Spec.HealthCheckNodePort == 0 {
+		t.Errorf("load balancer without node ports: %v", lb.Spec)
+	}
+}
+
+func TestUpdateKeepsWhatItDoesNotMention(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	a := s.must("a", ofType("NodePort"))
+	b := s.must("a", func(s *corev1.Service) {
+		s.Spec = corev1.ServiceSpec{Type: "NodePort", Ports: []corev1.ServicePort{{Protocol: "TCP", Port: 443}, {Protocol: "TCP", Port: 80}}}
+	})
+	if b.Spec.ClusterIP != a.Spec.ClusterIP || b.Spec.ClusterIPs[0] != a.Spec.ClusterIP {
+		t.Errorf("cluster IP %s became %s", a.Spec.ClusterIP, b.Spec.ClusterIP)
+	}
+	if b.Spec.Ports[1].NodePort != a.Spec.Ports[0].NodePort || b.Spec.Ports[0].NodePort == 0 {
+		t.Errorf("node ports %v became %v", a.Spec.Ports, b.Spec.Ports)
+	}
+	s.wantTaken(1, 2)
+}
+
+func TestTypeChanges(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	s.must("a", ofType("NodePort"))
+	s.wantTaken(1, 1)
+	if a := s.must("a", ofType("ClusterIP")); a.Spec.Ports[0].NodePort != 0 || a.Spec.ClusterIP == "" {
+		t.Errorf("as ClusterIP: %v", a.Spec)
+	}
+	s.wantTaken(1, 0)
+	if a := s.must("a", ofType("ExternalName")); a.Spec.ClusterIP != "" || a.Spec.ClusterIPs != nil || a.Spec.IPFamilies != nil {
+		t.Errorf("as ExternalName: %v", a.Spec)
+	}
+	s.wantTaken(0, 0)
+	if a := s.must("a", ofType("LoadBalancer")); a.Spec.ClusterIP == "" || a.Spec.Ports[0].NodePort == 0 {
+		t.Errorf("as LoadBalancer: %v", a.Spec)
+	}
+	s.wantTaken(1, 1)
+}
+
+func TestRollbackAndDryRun(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	r, _, err := s.admit("a", ofType("NodePort"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantTaken(1, 1)
+	run(r.Rollback)
+	run(r.Rollback) // twice does no harm
+	s.wantTaken(0, 0)
+	r = request(Create, "services", &corev1.Service{ObjectMeta: named("web", "x"), Spec: corev1.ServiceSpec{Type: "ClusterIP"}}, nil)
+	r.DryRun = true
+	mustAdmit(t, s.a, r)
+	run(r.Commit)
+	s.wantTaken(0, 0)
+	// An update that fails gives back only what it took.
+	s.must("b", nil)
+	r, _, err = s.admit("b", ofType("NodePort"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(r.Rollback)
+	s.wantTaken(1, 0)
+}
+
+func TestFinalizersHoldTheAddress(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	s.must("a", func(s *corev1.Service) { s.Finalizers = []string{"x/y"} })
+	s.delete("a")
+	s.wantTaken(1, 0)
+	now := metav1.Now()
+	s.must("a", func(s *corev1.Service) { s.DeletionTimestamp = &now })
+	s.wantTaken(1, 0)
+	s.must("a", func(s *corev1.Service) { s.Finalizers = nil })
+	s.wantTaken(0, 0)
+}
+
+func TestSmallRangeFillsUpAndIsFreed(t *testing.T) {
+	s := newServer(t, "10.0.0.0/29") // 6 addresses
+	for i := range 6 {
+		s.must(fmt.Sprint("s", i), nil)
+	}
+	_, err := s.write("more", nil)
+	wantRefused(t, err, 500, "range is full")
+	// Somebody deleted a service behind the plugin's back.
+	delete(s.w, "services/web/s3")
+	s.must("more", nil)
+}
+
+func TestRestartKnowsWhatIsTaken(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	a := s.must("a", withNodePort(30500))
+	s.restart("10.96.0.0/16")
+	_, err := s.write("b", withIP(a.Spec.ClusterIP))
+	wantRefused(t, err, 422, "already allocated")
+	_, err = s.write("b", withNodePort(30500))
+	wantRefused(t, err, 422, "already allocated")
+	s.must("a", func(s *corev1.Service) { s.Labels = map[string]string{"x": "y"} })
+}
+
+func TestFamilies(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	require, prefer := corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicyPreferDualStack
+	_, err := s.write("a", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &require })
+	wantRefused(t, err, 422, `spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services`)
+	_, err = s.write("a", func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{"IPv6"} })
+	wantRefused(t, err, 422, `spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster`)
+	if a := s.must("a", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &prefer }); *a.Spec.IPFamilyPolicy != prefer || len(a.Spec.IPFamilies) != 1 {
+		t.Errorf("prefer: %v", a.Spec)
+	}
+	b := s.must("b", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.Selector = "None", nil })
+	if *b.Spec.IPFamilyPolicy != require || len(b.Spec.IPFamilies) != 2 {
+		t.Errorf("headless without selector: %v", b.Spec)
+	}
+}
+
+// Whatever is done, what is taken is exactly what the services hold.
+func TestRandomWalk(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	s := newServer(t, "10.0.0.0/27")
+	kinds := []corev1.ServiceType{"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}
+	for step := range 2000 {
+		name := fmt.Sprint("s", rng.IntN(40))
+		switch {
+		case rng.IntN(3) == 0 && s.old(name) != nil:
+			s.delete(name)
+		case rng.IntN(5) == 0:
+			if r, _, err := s.admit(name, ofType(kinds[rng.IntN(4)])); err == nil {
+				run(r.Rollback)
+			}
+		default:
+			_, _ = s.write(name, ofType(kinds[rng.IntN(4)])) // may be full
+		}
+		if s.a.mu.ips == nil {
+			continue
+		}
+		held := map[number]bool{}
+		for _, o := range s.w {
+			for _, n := range s.a.numbersOf(o.(*corev1.Service)) {
+				if held[n] {
+					t.Fatalf("step %d: two services hold %d", step, n.n)
+				}
+				held[n] = true
+			}
+		}
+		if got := s.taken(); got[0]+got[1] != len(held) {
+			t.Fatalf("step %d: %v taken, %d held", step, got, len(held))
+		}
+	}
+}
+
+func TestRangeIsChecked(t *testing.T) {
+	for _, cidr := range []string{"fd00::/108", "10.0.0.0/31", "10.0.0.0/8"} {
+		if _, err := NewServiceAllocator(netip.MustParsePrefix(cidr), nil, nil); err == nil {
+			t.Errorf("%s was accepted", cidr)
+		}
+	}
+}

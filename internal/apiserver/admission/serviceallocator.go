@@ -1,0 +1,253 @@
+package admission
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+)
+
+// ServiceAllocator gives services their cluster IPs, node ports and health
+// check ports. What is taken is known from the services themselves, read when
+// the first one passes: there is no second record that could disagree.
+//
+//	Admit:    take what the new state needs         (Rollback: give it back)
+//	stored:   Commit gives back what only the old state needed
+//	deleted:  Commit gives everything back, once the object is really gone
+//
+// Every number has an owner, the service's UID or, until it has one, a ticket;
+// so a release that comes late or twice can never free what somebody else has
+// got meanwhile.
+type ServiceAllocator struct {
+	get   GetFunc
+	list  ListFunc
+	cidr  netip.Prefix
+	ports [2]int // first and last node port
+	mutateOnly
+
+	mu struct {
+		sync.Mutex
+		loaded  bool
+		ips     *pool // offsets from the first usable address
+		nodes   *pool // offsets from ports[0]
+		tickets uint64
+	}
+}
+
+// Default node ports, as upstream.
+const (
+	FirstNodePort = 30000
+	LastNodePort  = 32767
+)
+
+var services = client.Resource{Version: "v1", Resource: "services"}
+
+// NewServiceAllocator allocates addresses in cidr, which must be IPv4.
+func NewServiceAllocator(cidr netip.Prefix, get GetFunc, list ListFunc) (*ServiceAllocator, error) {
+	if !cidr.Addr().Is4() || cidr.Bits() > 30 || cidr.Bits() < 12 {
+		return nil, fmt.Errorf("service range %s: want an IPv4 range between /12 and /30", cidr)
+	}
+	return &ServiceAllocator{get: get, list: list, cidr: cidr.Masked(), ports: [2]int{FirstNodePort, LastNodePort}}, nil
+}
+
+// Name implements Plugin.
+func (*ServiceAllocator) Name() string { return "ServiceAllocator" }
+
+// FirstIP is the address of the service default/kubernetes.
+func (a *ServiceAllocator) FirstIP() netip.Addr { return a.cidr.Addr().Next() }
+
+// Load reads the services there are. Admit does it when nobody did before.
+func (a *ServiceAllocator) Load(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.loadLocked(ctx)
+}
+
+func (a *ServiceAllocator) loadLocked(ctx context.Context) error {
+	if a.mu.loaded {
+		return nil
+	}
+	list, err := a.list(ctx, services, "")
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("read the services to learn their addresses: %w", err))
+	}
+	// The network's own address and the broadcast address are not usable.
+	size := 1<<(32-a.cidr.Bits()) - 2
+	a.mu.ips = newPool(size, min(max(16, size/16), 256, size))
+	ports := a.ports[1] - a.ports[0] + 1
+	a.mu.nodes = newPool(ports, min(max(16, ports/32), 128, ports))
+	for _, obj := range list {
+		if svc, ok := obj.(*corev1.Service); ok {
+			for _, n := range a.numbersOf(svc) {
+				n.pool.take(n.n, string(svc.UID))
+			}
+		}
+	}
+	a.mu.loaded = true
+	return nil
+}
+
+// number is one thing allocated.
+type number struct {
+	pool *pool
+	n    int
+}
+
+// numbersOf lists what a service holds. Addresses and ports outside of the
+// ranges (which may have been others once) are nobody's business.
+func (a *ServiceAllocator) numbersOf(svc *corev1.Service) (out []number) {
+	for _, s := range svc.Spec.ClusterIPs {
+		if n, err := a.offset(s); err == nil {
+			out = append(out, number{a.mu.ips, n})
+		}
+	}
+	add := func(port int32) {
+		if n, err := a.portOffset(port); err == nil {
+			out = append(out, number{a.mu.nodes, n})
+		}
+	}
+	for _, p := range svc.Spec.Ports {
+		add(p.NodePort)
+	}
+	add(svc.Spec.HealthCheckNodePort)
+	return out
+}
+
+// offset of an address in the range.
+func (a *ServiceAllocator) offset(s string) (int, error) {
+	ip, err := netip.ParseAddr(s)
+	if err != nil {
+		return 0, err
+	}
+	n := int(int64(toUint(ip.Unmap())) - int64(toUint(a.FirstIP())))
+	if !ip.Is4() || !a.cidr.Contains(ip) || n < 0 || n >= 1<<(32-a.cidr.Bits())-2 {
+		return 0, fmt.Errorf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", s, a.cidr)
+	}
+	return n, nil
+}
+
+func (a *ServiceAllocator) address(n int) string {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], toUint(a.FirstIP())+uint32(n))
+	return netip.AddrFrom4(b).String()
+}
+
+func toUint(ip netip.Addr) uint32 {
+	if !ip.Is4() {
+		return 0
+	}
+	b := ip.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+func (a *ServiceAllocator) portOffset(port int32) (int, error) {
+	n := int(port) - a.ports[0]
+	if port == 0 || n < 0 || int(port) > a.ports[1] {
+		return 0, fmt.Errorf("provided port is not in the valid range. The range of valid ports is %d-%d", a.ports[0], a.ports[1])
+	}
+	return n, nil
+}
+
+// Admit implements Plugin.
+func (a *ServiceAllocator) Admit(ctx context.Context, r *Request) error {
+	if r.Resource != services.GroupResource() || r.Subresource != "" {
+		return nil
+	}
+	old, _ := r.Old.(*corev1.Service)
+	if r.Operation == Delete {
+		if old != nil && !r.DryRun {
+			r.Commit = append(r.Commit, func() { a.releaseIfGone(old) })
+		}
+		return nil
+	}
+	svc, ok := r.Object.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	if old != nil {
+		carryOver(svc, old)
+	}
+	if err := a.families(svc, old); err != nil {
+		return err
+	}
+	return a.allocate(ctx, r, svc, old)
+}
+
+// allocate takes what svc needs and old did not hold.
+func (a *ServiceAllocator) allocate(ctx context.Context, r *Request, svc, old *corev1.Service) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.loadLocked(ctx); err != nil {
+		return err
+	}
+	a.mu.tickets++
+	t := &ticket{a: a, svc: svc, name: fmt.Sprintf("ticket-%d", a.mu.tickets)}
+	if old != nil {
+		t.uid = string(old.UID)
+	}
+	err := t.run()
+	if errors.Is(err, errFull) {
+		// Perhaps something was lost count of: read the services again, but
+		// never while others hold what is not stored yet.
+		t.undoLocked()
+		if !a.ticketsOpenLocked() {
+			a.mu.loaded = false
+			if lerr := a.loadLocked(ctx); lerr != nil {
+				return lerr
+			}
+			err = t.run()
+		}
+	}
+	if err != nil {
+		t.undoLocked()
+		return t.refusal(err)
+	}
+	r.Rollback = append(r.Rollback, t.undo)
+	if r.DryRun {
+		r.Commit = append(r.Commit, t.undo)
+		return nil
+	}
+	r.Commit = append(r.Commit, func() { t.commit(old) })
+	return nil
+}
+
+// ticketsOpenLocked tells whether some request holds what it has not stored.
+func (a *ServiceAllocator) ticketsOpenLocked() bool {
+	for _, p := range []*pool{a.mu.ips, a.mu.nodes} {
+		for _, owner := range p.owner {
+			if isTicket(owner) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// releaseIfGone gives back what a service held when it does not exist any
+// more; one with finalizers goes later, with the update that takes the last.
+func (a *ServiceAllocator) releaseIfGone(svc *corev1.Service) {
+	// The request's context may have ended; this must be done nonetheless.
+	obj, err := a.get(context.Background(), services, svc.Namespace, svc.Name)
+	if err == nil && obj.GetUID() == svc.UID || err != nil && !apierrors.IsNotFound(err) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.loaded {
+		a.releaseLocked(svc, svc.UID)
+	}
+}
+
+func (a *ServiceAllocator) releaseLocked(svc *corev1.Service, owner types.UID) {
+	for _, n := range a.numbersOf(svc) {
+		n.pool.release(n.n, string(owner))
+	}
+}

@@ -1,0 +1,247 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ticket is what one request has taken and not yet stored.
+type ticket struct {
+	a    *ServiceAllocator
+	svc  *corev1.Service
+	name string // owner of what is taken until it is stored
+	uid  string // of the stored service; "" when it is new
+	held []number
+}
+
+func isTicket(owner string) bool { return strings.HasPrefix(owner, "ticket-") }
+
+// take takes a certain number; what the service holds already, it may keep.
+func (t *ticket) take(p *pool, n int, taken error) error {
+	owner, ok := p.owner[n]
+	if ok && (owner == t.name || t.uid != "" && owner == t.uid) {
+		return nil
+	}
+	if !p.take(n, t.name) {
+		return taken
+	}
+	t.held = append(t.held, number{p, n})
+	return nil
+}
+
+func (t *ticket) next(p *pool) (int, error) {
+	n, err := p.next(t.name)
+	if err == nil {
+		t.held = append(t.held, number{p, n})
+	}
+	return n, err
+}
+
+// run takes all that the service needs, and writes it into the service.
+func (t *ticket) run() error {
+	if needsClusterIP(t.svc) {
+		if err := t.clusterIP(); err != nil {
+			return err
+		}
+	}
+	if needsNodePorts(t.svc) || hasNodePorts(t.svc) {
+		if err := t.nodePorts(); err != nil {
+			return err
+		}
+	}
+	if needsHealthCheckPort(t.svc) {
+		return t.healthCheckPort()
+	}
+	return nil
+}
+
+func needsClusterIP(svc *corev1.Service) bool {
+	switch svc.Spec.Type {
+	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
+		return svc.Spec.ClusterIP != corev1.ClusterIPNone
+	}
+	return false
+}
+
+func needsNodePorts(svc *corev1.Service) bool {
+	switch svc.Spec.Type {
+	case corev1.ServiceTypeNodePort:
+		return true
+	case corev1.ServiceTypeLoadBalancer:
+		return svc.Spec.AllocateLoadBalancerNodePorts == nil || *svc.Spec.AllocateLoadBalancerNodePorts
+	}
+	return false
+}
+
+// hasNodePorts: a load balancer that wants none may still name some.
+func hasNodePorts(svc *corev1.Service) bool {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return false
+	}
+	for _, p := range svc.Spec.Ports {
+		if p.NodePort != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func needsHealthCheckPort(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer &&
+		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+func (t *ticket) clusterIP() error {
+	spec := &t.svc.Spec
+	if spec.ClusterIP == "" {
+		n, err := t.next(t.a.mu.ips)
+		if err != nil {
+			return err
+		}
+		spec.ClusterIP = t.a.address(n)
+		spec.ClusterIPs = []string{spec.ClusterIP}
+		return nil
+	}
+	for _, ip := range spec.ClusterIPs {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			continue // validation says it better
+		}
+		n, err := t.a.offset(ip)
+		if err == nil {
+			err = t.take(t.a.mu.ips, n, errAllocated)
+		}
+		if err != nil {
+			return field.Invalid(field.NewPath("spec", "clusterIPs"), spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", ip, err))
+		}
+	}
+	return nil
+}
+
+var errPortTaken = errors.New("provided port is already allocated")
+
+func (t *ticket) nodePorts() error {
+	allocate := needsNodePorts(t.svc)
+	ports := t.svc.Spec.Ports
+	for i := range ports {
+		path := field.NewPath("spec", "ports").Index(i).Child("nodePort")
+		if ports[i].NodePort != 0 {
+			n, err := t.a.portOffset(ports[i].NodePort)
+			if err == nil {
+				err = t.take(t.a.mu.nodes, n, errPortTaken)
+			}
+			if err != nil {
+				return field.Invalid(path, ports[i].NodePort, err.Error())
+			}
+			continue
+		}
+		if !allocate {
+			continue
+		}
+		// One port for TCP and UDP alike (DNS) gets one node port.
+		if same := sameOtherProtocol(ports, i); same != 0 {
+			ports[i].NodePort = same
+			continue
+		}
+		n, err := t.next(t.a.mu.nodes)
+		if err != nil {
+			return err
+		}
+		ports[i].NodePort = int32(t.a.ports[0] + n)
+	}
+	return nil
+}
+
+func sameOtherProtocol(ports []corev1.ServicePort, i int) int32 {
+	found := int32(0)
+	for j := range ports {
+		if j == i || ports[j].NodePort == 0 {
+			continue
+		}
+		if ports[j].Port == ports[i].Port && ports[j].Protocol != ports[i].Protocol {
+			found = ports[j].NodePort
+		}
+	}
+	for j := range ports {
+		if found != 0 && ports[j].NodePort == found && ports[j].Protocol == ports[i].Protocol {
+			return 0
+		}
+	}
+	return found
+}
+
+func (t *ticket) healthCheckPort() error {
+	spec := &t.svc.Spec
+	if spec.HealthCheckNodePort == 0 {
+		n, err := t.next(t.a.mu.nodes)
+		if err == nil {
+			spec.HealthCheckNodePort = int32(t.a.ports[0] + n)
+		}
+		return err
+	}
+	n, err := t.a.portOffset(spec.HealthCheckNodePort)
+	if err == nil {
+		err = t.take(t.a.mu.nodes, n, errPortTaken)
+	}
+	if err != nil {
+		return field.Invalid(field.NewPath("spec", "healthCheckNodePort"), spec.HealthCheckNodePort, fmt.Sprintf("failed to allocate requested HealthCheck NodePort %d: %v", spec.HealthCheckNodePort, err))
+	}
+	return nil
+}
+
+// refusal is the API's answer to an error of run.
+func (t *ticket) refusal(err error) error {
+	var invalid *field.Error
+	if !errors.As(err, &invalid) {
+		return apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP or nodePort: %w", err))
+	}
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), t.svc.Name, field.ErrorList{invalid})
+}
+
+func (t *ticket) undo() {
+	t.a.mu.Lock()
+	defer t.a.mu.Unlock()
+	t.undoLocked()
+}
+
+func (t *ticket) undoLocked() {
+	for _, n := range t.held {
+		n.pool.release(n.n, t.name)
+	}
+	t.held = nil
+}
+
+// commit makes the stored service the owner, and gives back what only its old
+// state held.
+func (t *ticket) commit(old *corev1.Service) {
+	gone := old != nil && t.svc.DeletionTimestamp != nil && len(t.svc.Finalizers) == 0
+	t.a.mu.Lock()
+	uid := t.uid
+	if uid == "" {
+		uid = string(t.svc.UID) // given since Admit
+	}
+	for _, n := range t.held {
+		n.pool.owner[n.n] = uid
+	}
+	t.held = nil
+	if old != nil {
+		kept := map[number]bool{}
+		for _, n := range t.a.numbersOf(t.svc) {
+			kept[n] = true
+		}
+		for _, n := range t.a.numbersOf(old) {
+			if !kept[n] {
+				n.pool.release(n.n, uid)
+			}
+		}
+	}
+	t.a.mu.Unlock()
+	if gone {
+		t.a.releaseIfGone(t.svc)
+	}
+}
