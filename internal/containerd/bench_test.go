@@ -3,6 +3,7 @@ package containerd
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -12,25 +13,27 @@ import (
 func BenchmarkPod(b *testing.B) {
 	i := newInstance(b, "bench")
 	i.run()
-	ids := make([]string, 0, b.N)
-	b.Run("start", func(b *testing.B) {
-		for b.Loop() {
-			sandbox, _ := i.pod(fmt.Sprintf("p%d", len(ids)))
-			ids = append(ids, sandbox)
+	i.pod("warm")
+	var down time.Duration
+	n := 0
+	for b.Loop() {
+		sandbox, container := i.pod(fmt.Sprintf("p%d", n))
+		n++
+		b.StopTimer()
+		begin := time.Now()
+		if _, err := i.cri.StopContainer(i.context(), &cri.StopContainerRequest{ContainerId: container, Timeout: 1}); err != nil {
+			b.Fatal(err)
 		}
-	})
-	b.Run("remove", func(b *testing.B) {
-		b.N = len(ids)
-		b.ResetTimer()
-		for _, id := range ids {
-			if _, err := i.cri.StopPodSandbox(i.context(), &cri.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := i.cri.RemovePodSandbox(i.context(), &cri.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
-				b.Fatal(err)
-			}
+		if _, err := i.cri.StopPodSandbox(i.context(), &cri.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+			b.Fatal(err)
 		}
-	})
+		if _, err := i.cri.RemovePodSandbox(i.context(), &cri.RemovePodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+			b.Fatal(err)
+		}
+		down += time.Since(begin)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(down.Milliseconds())/float64(n), "ms-down/op")
 }
 
 // BenchmarkReady measures the time from nothing running to a runtime that is

@@ -57,8 +57,12 @@ func tryOverlay(root string) (err error) {
 	at := func(sub string) string { return filepath.Join(dir, sub) }
 	merged := at("merged")
 	data := "lowerdir=" + at("lower1") + ":" + at("lower2") + ",upperdir=" + at("upper") + ",workdir=" + at("work")
-	if err := unix.Mount("overlay", merged, "overlay", 0, data); err != nil {
-		return err
+	// Volatile first, where the kernel knows it: unmounting then does not write
+	// everything that others have in memory for this file system to disk.
+	if err := unix.Mount("overlay", merged, "overlay", 0, data+",volatile"); err != nil {
+		if err := unix.Mount("overlay", merged, "overlay", 0, data); err != nil {
+			return err
+		}
 	}
 	defer func() { err = errors.Join(err, unix.Unmount(merged, unix.MNT_DETACH)) }()
 	return os.WriteFile(filepath.Join(merged, "probe"), nil, 0o600)
