@@ -20,6 +20,8 @@ BUNDLE_KUBERNETES := 1.37.2
 
 BUNDLE_LDFLAGS := -s -w
 BUNDLE_CONTAINERD_TAGS := osusergo netgo static_build urfave_cli_no_docs no_btrfs no_zfs no_devmapper no_tracing no_rdt no_systemd
+# Its version as upstream's builds say it, from the module it is built from.
+BUNDLE_CONTAINERD_VERSION = -X github.com/containerd/containerd/v2/version.Version=$(patsubst v%,%,$(lastword $(shell grep 'containerd/containerd/v2 v' runtime/go.mod)))
 BUNDLE_RUNC_TAGS := osusergo netgo seccomp urfave_cli_no_docs
 BUNDLE_VERSION_PKG := k8s.io/component-base/version
 BUNDLE_KUBECTL_LDFLAGS := $(BUNDLE_LDFLAGS) \
@@ -28,6 +30,8 @@ BUNDLE_KUBECTL_LDFLAGS := $(BUNDLE_LDFLAGS) \
 	-X $(BUNDLE_VERSION_PKG).gitMinor=$(word 2,$(subst ., ,$(BUNDLE_KUBERNETES))) \
 	-X $(BUNDLE_VERSION_PKG).gitCommit= \
 	-X $(BUNDLE_VERSION_PKG).gitTreeState=clean
+
+BUNDLE_PAUSE_CFLAGS := -Os -static -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -Wall -Wextra -Werror -Wl,--build-id=none -Wl,-z,noseparate-code -s
 
 BUNDLE_CNI := bridge host-local loopback portmap
 BUNDLE_CNI_BIN := $(BUNDLE_CNI:%=$(BUNDLE_DIR)/cni/%)
@@ -46,6 +50,9 @@ bundle-locked: $(BUNDLE_PACKED)/contents.json
 bundle-clean:
 	rm -rf $(BUNDLE_DIR) $(BUNDLE_PACKED)/bundle.tar.zst $(BUNDLE_PACKED)/contents.json
 
+# $(call bundle-sources,FOLDERS): their Go files without the tests.
+bundle-sources = $(filter-out %_test.go,$(wildcard $(addsuffix /*.go,$(1))))
+
 # $(call bundle-key,NAME,COMMAND): a key file that follows COMMAND's output.
 define bundle-key
 $(BUNDLE_DIR)/key/$(1): bundle-keys
@@ -56,23 +63,23 @@ endef
 bundle-keys:
 
 $(eval $(call bundle-key,runtime,cat runtime/go.mod runtime/go.sum; echo $(BUNDLE_LDFLAGS)))
-$(eval $(call bundle-key,containerd,cat $(BUNDLE_DIR)/key/runtime runtime/containerd/*.go; echo $(BUNDLE_CONTAINERD_TAGS)))
-$(eval $(call bundle-key,shim,cat $(BUNDLE_DIR)/key/runtime; echo $(BUNDLE_CONTAINERD_TAGS)))
+$(eval $(call bundle-key,containerd,cat $(BUNDLE_DIR)/key/runtime runtime/containerd/*.go; echo $(BUNDLE_CONTAINERD_TAGS) version))
+$(eval $(call bundle-key,shim,cat $(BUNDLE_DIR)/key/runtime; echo $(BUNDLE_CONTAINERD_TAGS) version))
 $(eval $(call bundle-key,runc,cat $(BUNDLE_DIR)/key/runtime; echo $(BUNDLE_RUNC_TAGS)))
 $(eval $(call bundle-key,kubectl,cat cmd/kubectl/*.go; echo '$(BUNDLE_KUBECTL_LDFLAGS)'; $(BUNDLE_GO) list -deps -f '{{with .Module}}{{.Path}} {{.Version}}{{end}}' ./cmd/kubectl | sort -u))
-$(eval $(call bundle-key,images,cat images/pause/pause.c images/demo/*.go images/build/*.go))
-$(eval $(call bundle-key,pack,cat internal/containerd/bundle/archive/*.go internal/containerd/bundle/pack/*.go))
+$(eval $(call bundle-key,images,cat images/pause/pause.c $$(call bundle-sources,images/demo images/build)))
+$(eval $(call bundle-key,pack,cat $$(call bundle-sources,internal/containerd/bundle/archive internal/containerd/bundle/pack)))
 
 $(BUNDLE_DIR)/key/containerd $(BUNDLE_DIR)/key/shim $(BUNDLE_DIR)/key/runc: $(BUNDLE_DIR)/key/runtime
 
 # Static and without cgo, but for runc: it enters namespaces in C before the Go
 # runtime starts threads, and filters system calls with libseccomp.
 $(BUNDLE_DIR)/bin/containerd: $(BUNDLE_DIR)/key/containerd
-	cd runtime && CGO_ENABLED=0 $(BUNDLE_NICE) $(BUNDLE_GO) build -trimpath -tags '$(BUNDLE_CONTAINERD_TAGS)' -ldflags '$(BUNDLE_LDFLAGS)' -o ../$@ ./containerd
+	cd runtime && CGO_ENABLED=0 $(BUNDLE_NICE) $(BUNDLE_GO) build -trimpath -tags '$(BUNDLE_CONTAINERD_TAGS)' -ldflags '$(BUNDLE_LDFLAGS) $(BUNDLE_CONTAINERD_VERSION)' -o ../$@ ./containerd
 	@touch $@
 
 $(BUNDLE_DIR)/bin/containerd-shim-runc-v2: $(BUNDLE_DIR)/key/shim
-	cd runtime && CGO_ENABLED=0 $(BUNDLE_NICE) $(BUNDLE_GO) build -trimpath -tags '$(BUNDLE_CONTAINERD_TAGS) no_grpc' -ldflags '$(BUNDLE_LDFLAGS)' -o ../$@ github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
+	cd runtime && CGO_ENABLED=0 $(BUNDLE_NICE) $(BUNDLE_GO) build -trimpath -tags '$(BUNDLE_CONTAINERD_TAGS) no_grpc' -ldflags '$(BUNDLE_LDFLAGS) $(BUNDLE_CONTAINERD_VERSION)' -o ../$@ github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 	@touch $@
 
 $(BUNDLE_DIR)/bin/runc: $(BUNDLE_DIR)/key/runc | bundle-cgo
@@ -96,7 +103,7 @@ $(BUNDLE_DIR)/kubectl: $(BUNDLE_DIR)/key/kubectl
 	@touch $@
 
 $(BUNDLE_DIR)/pause: $(BUNDLE_DIR)/key/images | bundle-cgo
-	$(or $(CC),cc) -Os -static -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -Wall -Wextra -Werror -Wl,--build-id=none -Wl,-z,noseparate-code -s -o $@ images/pause/pause.c
+	$(or $(CC),cc) $(BUNDLE_PAUSE_CFLAGS) -o $@ images/pause/pause.c
 
 $(BUNDLE_DIR)/demo: $(BUNDLE_DIR)/key/images
 	CGO_ENABLED=0 $(BUNDLE_NICE) $(BUNDLE_GO) build -trimpath -ldflags '$(BUNDLE_LDFLAGS)' -o $@ ./images/demo
