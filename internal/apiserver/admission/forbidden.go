@@ -28,11 +28,14 @@ func (r *Request) objectName() string {
 	if r.Name != "" {
 		return r.Name
 	}
-	if r.Object != nil {
-		if n := r.Object.GetName(); n != "" {
+	for _, o := range []kinds.Object{r.Object, r.Old} {
+		if o == nil {
+			continue
+		}
+		if n := o.GetName(); n != "" {
 			return n
 		}
-		if n := r.Object.GetGenerateName(); n != "" {
+		if n := o.GetGenerateName(); n != "" {
 			return n
 		}
 	}

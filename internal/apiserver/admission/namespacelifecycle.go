@@ -32,7 +32,7 @@ func (*NamespaceLifecycle) Name() string { return "NamespaceLifecycle" }
 // later plugin works for a request that is bound to fail.
 func (p *NamespaceLifecycle) Admit(ctx context.Context, r *Request) error {
 	if r.Resource == namespaces.GroupResource() {
-		if r.Operation == Delete && slices.Contains(immortal, r.Name) {
+		if r.Operation == Delete && slices.Contains(immortal, r.objectName()) {
 			return r.forbidden("this namespace may not be deleted")
 		}
 		return nil

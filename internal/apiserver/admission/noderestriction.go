@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -48,11 +47,7 @@ func (p *NodeRestriction) Admit(ctx context.Context, r *Request) error {
 }
 
 func admitNode(r *Request, node string) error {
-	name := r.Name
-	if r.Operation == Create && r.Object != nil {
-		name = r.Object.GetName()
-	}
-	if name != node {
+	if name := r.objectName(); name != node {
 		return r.forbidden(fmt.Sprintf("node %q is not allowed to modify node %q", node, name))
 	}
 	if r.Operation != Update {
@@ -87,7 +82,7 @@ func (p *NodeRestriction) admitPod(ctx context.Context, r *Request, node string)
 	pod, _ := r.Old.(*corev1.Pod)
 	if r.Operation == Create {
 		if r.Subresource == "eviction" {
-			obj, err := p.Get(ctx, client.Resource{Version: "v1", Resource: "pods"}, r.Namespace, r.Name)
+			obj, err := p.Get(ctx, client.Resource{Version: "v1", Resource: "pods"}, r.Namespace, r.objectName())
 			if err != nil {
 				if apierrors.IsNotFound(err) {
 					return err
@@ -119,14 +114,10 @@ func verb(r *Request) string {
 }
 
 func admitLease(r *Request, node string) error {
-	name := r.Name
-	if lease, ok := r.Object.(*coordinationv1.Lease); ok && name == "" {
-		name = lease.Name
-	}
 	if r.Namespace != corev1.NamespaceNodeLease {
 		return r.forbidden(fmt.Sprintf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease))
 	}
-	if name != node {
+	if r.objectName() != node {
 		return r.forbidden("can only access node lease with the same name as the requesting node")
 	}
 	return nil
