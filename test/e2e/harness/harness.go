@@ -217,3 +217,20 @@ func (c *Cluster) Eventually(limit time.Duration, what string, f func() error) {
 		time.Sleep(100 * time.Millisecond)
 	}
 }
+
+// StartServer starts `setpoint server` alone: API server and store.
+func StartServer(t testing.TB) *Cluster {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sp-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{T: t, Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfigs", "admin.kubeconfig"), RequestLog: filepath.Join(dir, "requests.jsonl")}
+	c.args = []string{"server", "--request-log", c.RequestLog}
+	t.Cleanup(func() {
+		c.process.Stop()
+		os.RemoveAll(dir)
+	})
+	c.Up()
+	return c
+}

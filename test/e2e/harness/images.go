@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -143,4 +144,35 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Web is Busybox with the demo server as /bin/web: it answers on port 8080
+// with its pod's name and version, and drains when it is told to end.
+func Web(t testing.TB, version string) Image {
+	t.Helper()
+	img := Busybox(t)
+	img.Files["/bin/web"] = goProgram(t, "./images/demo")
+	img.Entrypoint = []string{"/bin/web"}
+	img.Env = []string{"DEMO_VERSION=" + version}
+	return img
+}
+
+var programs sync.Map // of built programs by package
+
+// goProgram builds one of the repository's programs, static.
+func goProgram(t testing.TB, pkg string) []byte {
+	t.Helper()
+	if data, ok := programs.Load(pkg); ok {
+		return data.([]byte)
+	}
+	path := filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd.Dir, cmd.Env = Root(t), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+	}
+	data, err := os.ReadFile(path)
+	must(t, err)
+	programs.Store(pkg, data)
+	return data
 }

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/setpoint-project/setpoint/test/e2e/harness"
+)
+
+// TestPending: a hundred replicas that no node can take say why, node by node;
+// lowered, they converge.
+func TestPending(t *testing.T) {
+	c := harness.Start(t, "--nodes", "sim=3")
+	c.Apply(webManifest("big", "sim:1", 100, "      # 16 CPUs each: two fit on a node of 32"))
+	c.Kubectl("set", "resources", "deployment/big", "--requests=cpu=16")
+	c.Kubectl("patch", "deployment", "big", "-p", `{"spec":{"progressDeadlineSeconds":5,"strategy":{"type":"Recreate","rollingUpdate":null}}}`)
+	c.Eventually(time.Minute, "six run, 94 pend", func() error {
+		running, pending := 0, 0
+		for _, p := range pods(c, "app=big") {
+			if p.DeletionTimestamp != nil || p.Spec.Containers[0].Resources.Requests.Cpu().Value() != 16 {
+				continue
+			}
+			switch p.Status.Phase {
+			case "Running":
+				running++
+			case "Pending":
+				pending++
+			}
+		}
+		if running != 6 || pending != 94 {
+			return fmt.Errorf("%d running, %d pending", running, pending)
+		}
+		return nil
+	})
+	for _, p := range pods(c, "app=big") {
+		if p.Spec.NodeName != "" {
+			continue
+		}
+		found := false
+		for _, cond := range p.Status.Conditions {
+			if cond.Type == "PodScheduled" && cond.Status == "False" && cond.Reason == "Unschedulable" {
+				found = strings.HasPrefix(cond.Message, "0/3 nodes are available: 3 Insufficient cpu.")
+			}
+		}
+		if !found {
+			t.Errorf("pod %s does not say why it pends: %+v", p.Name, p.Status.Conditions)
+			break
+		}
+	}
+	contains(t, "events", c.Kubectl("get", "events", "--field-selector", "reason=FailedScheduling"), "0/3 nodes are available: 3 Insufficient cpu")
+	c.Eventually(time.Minute, "the Deployment says that it does not progress", func() error {
+		out := c.Kubectl("get", "deployment", "big", "-o", `jsonpath={range .status.conditions[*]}{.type}={.status}:{.reason} {end}`)
+		for _, want := range []string{"Available=False:MinimumReplicasUnavailable", "Progressing=False:ProgressDeadlineExceeded"} {
+			if !strings.Contains(out, want) {
+				return fmt.Errorf("conditions %s, want %s", out, want)
+			}
+		}
+		return nil
+	})
+	contains(t, "status", c.Setpoint("status"), "Insufficient cpu")
+	c.Kubectl("set", "resources", "deployment/big", "--requests=cpu=100m")
+	c.Kubectl("rollout", "status", "deployment/big", "--timeout=120s")
+	contains(t, "lowered", c.Kubectl("get", "deployment", "big"), "100/100")
+}
+
+// TestSilentNode: a node that falls silent is given up, its pods replaced
+// elsewhere; it comes back clean.
+func TestSilentNode(t *testing.T) {
+	c := harness.Start(t, "--nodes", "sim=3")
+	c.Apply(webManifest("web", "sim:1", 9, "      tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}]"))
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	node := pods(c, "app=web")[0].Spec.NodeName
+	c.Kubectl("annotate", "node", node, "setpoint.dev/sim-silent=true")
+	c.Kubectl("wait", "node/"+node, "--for=condition=Ready=Unknown", "--timeout=90s")
+	c.Eventually(30*time.Second, "the node is tainted", func() error {
+		out := c.Kubectl("get", "node", node, "-o", "jsonpath={.spec.taints}")
+		if !strings.Contains(out, "node.kubernetes.io/unreachable") || !strings.Contains(out, "NoExecute") {
+			return fmt.Errorf("taints %s", out)
+		}
+		return nil
+	})
+	contains(t, "get nodes", c.Kubectl("get", "node", node), "NotReady")
+	c.Eventually(time.Minute, "nine pods ready elsewhere", func() error {
+		ready := 0
+		for _, p := range pods(c, "app=web") {
+			if p.Spec.NodeName != node && p.DeletionTimestamp == nil && p.Status.Phase == "Running" {
+				ready++
+			}
+		}
+		if ready != 9 {
+			return fmt.Errorf("%d ready elsewhere", ready)
+		}
+		return nil
+	})
+	c.Kubectl("annotate", "node", node, "setpoint.dev/sim-silent-")
+	c.Kubectl("wait", "node/"+node, "--for=condition=Ready", "--timeout=60s")
+	c.Eventually(time.Minute, "it comes back clean", func() error {
+		if out := c.Kubectl("get", "node", node, "-o", "jsonpath={.spec.taints}"); strings.TrimSpace(out) != "" {
+			return fmt.Errorf("taints %s", out)
+		}
+		all := pods(c, "app=web")
+		if len(all) != 9 {
+			return fmt.Errorf("%d pods", len(all))
+		}
+		return nil
+	})
+}
+
+// TestQuiet: a quiet cluster of 500 pods writes nothing but leases and the
+// status of nodes.
+func TestQuiet(t *testing.T) {
+	c := harness.Start(t, "--nodes", "sim=10")
+	c.Apply(webManifest("web", "sim:1", 500))
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	// What was set in motion settles; then a minute is watched.
+	time.Sleep(10 * time.Second)
+	from := time.Now()
+	time.Sleep(60 * time.Second)
+	to := time.Now()
+	time.Sleep(2 * time.Second) // lines are written within a second
+	f, err := os.Open(c.RequestLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	allowed, requests := 0, 0
+	for lines.Scan() {
+		var r struct {
+			Time                                  time.Time
+			User, UserAgent, Verb, Resource, Name string
+			Namespace                             string
+			Code                                  int
+		}
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatalf("request log: %v: %s", err, lines.Text())
+		}
+		if r.Time.Before(from) || r.Time.After(to) {
+			continue
+		}
+		requests++
+		switch r.Verb {
+		case "get", "list", "watch":
+			continue
+		}
+		if r.Resource == "leases.coordination.k8s.io" || r.Resource == "nodes/status" {
+			allowed++
+			continue
+		}
+		t.Errorf("a write in a quiet cluster: %s", lines.Text())
+	}
+	t.Logf("%d requests in a minute, %d of them writes of leases and node status", requests, allowed)
+	if allowed == 0 {
+		t.Error("no lease was renewed in a minute: the request log does not tell")
+	}
+}
