@@ -1,0 +1,189 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/store"
+)
+
+// entry is what lies beside a record of the store: the decoded object, and
+// whatever encodings of it somebody asked for.
+type entry struct {
+	res  *resource
+	obj  kinds.Object // hub version, with type and resourceVersion; never changed
+	used atomic.Bool  // since the sweeper last came by
+
+	mu   sync.Mutex
+	encs []encoding // guarded by mu
+}
+
+// form is what of an object is written.
+type form uint8
+
+const (
+	formObject form = iota
+	formMetadata
+)
+
+// encoding is an object in one version, medium and form.
+type encoding struct {
+	version uint8
+	medium  medium
+	form    form
+	data    []byte
+}
+
+// readers count who follows a resource, which decides what is kept of a new
+// object: with nobody to read it, neither the decoded object nor its JSON.
+type readers struct {
+	watchers, views, metas atomic.Int32
+}
+
+func (r *readers) any() bool {
+	return r.watchers.Load() > 0 || r.views.Load() > 0 || r.metas.Load() > 0
+}
+
+// entryOf is the decoded form of a record that holds a value.
+func (s *Server) entryOf(res *resource, rec *store.Record) (*entry, error) {
+	if p := rec.Decoded.Load(); p != nil {
+		e := (*p).(*entry)
+		if !e.used.Load() {
+			e.used.Store(true)
+		}
+		if s.cfg.CheckImmutable {
+			e.check(rec)
+		}
+		return e, nil
+	}
+	obj, err := res.decodeStored(rec.Value)
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", rec.Key, err)
+	}
+	obj.SetResourceVersion(strconv.FormatInt(rec.Revision, 10))
+	e := &entry{res: res, obj: obj}
+	e.used.Store(true)
+	var boxed any = e
+	if !rec.Decoded.CompareAndSwap(nil, &boxed) {
+		if p := rec.Decoded.Load(); p != nil {
+			return (*p).(*entry), nil
+		}
+	}
+	return e, nil
+}
+
+// lastState is the entry of a deletion: the object as it last was, under the
+// revision of the deletion.
+func (s *Server) lastState(res *resource, ev store.Event) (*entry, error) {
+	if p := ev.Record.Decoded.Load(); p != nil {
+		return (*p).(*entry), nil
+	}
+	prev, err := s.entryOf(res, ev.Prev)
+	if err != nil {
+		return nil, err
+	}
+	obj := prev.obj.DeepCopyObject().(kinds.Object)
+	obj.SetResourceVersion(strconv.FormatInt(ev.Record.Revision, 10))
+	e := &entry{res: res, obj: obj}
+	var boxed any = e
+	if !ev.Record.Decoded.CompareAndSwap(nil, &boxed) {
+		if p := ev.Record.Decoded.Load(); p != nil {
+			return (*p).(*entry), nil
+		}
+	}
+	return e, nil
+}
+
+// check panics when the object is no longer what the record says.
+func (e *entry) check(rec *store.Record) {
+	want := rec.Value
+	if want == nil {
+		return
+	}
+	again := e.obj.DeepCopyObject().(kinds.Object)
+	got, err := e.res.encodeStored(again)
+	if err != nil || !bytes.Equal(got, want) || e.obj.GetResourceVersion() != strconv.FormatInt(rec.Revision, 10) {
+		was, _ := e.res.decodeStored(want)
+		a, _ := json.Marshal(was)
+		b, _ := json.Marshal(e.obj)
+		panic(fmt.Sprintf("apiserver: shared object %s was changed by a reader\nstored: %s\nnow:    %s", rec.Key, a, b))
+	}
+}
+
+// encode returns the object as it crosses the wire. The bytes are shared.
+func (e *entry) encode(sv *served, m medium, f form) ([]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.encs {
+		c := &e.encs[i]
+		if c.version == uint8(sv.index) && c.medium == m && c.form == f {
+			return c.data, nil
+		}
+	}
+	data, err := e.encodeOnce(sv, m, f)
+	if err == nil {
+		e.encs = append(e.encs, encoding{uint8(sv.index), m, f, data})
+	}
+	return data, err
+}
+
+// encodeOnce is encode for bytes that are not kept.
+func (e *entry) encodeOnce(sv *served, m medium, f form) ([]byte, error) {
+	obj, err := sv.fromHub(e.obj)
+	if err != nil {
+		return nil, err
+	}
+	if f == formMetadata {
+		return encodeObject(partialMetadata(obj), partialGVK, m)
+	}
+	switch {
+	case m == mediumProto:
+		if sv.wire == nil {
+			return nil, errNoProto
+		}
+		return sv.wire.encode(obj.(protoMessage))
+	case m == mediumYAML:
+		data, err := json.Marshal(obj)
+		if err != nil {
+			return nil, err
+		}
+		return yaml.JSONToYAML(data)
+	}
+	return json.Marshal(obj)
+}
+
+var (
+	metaGV         = schema.GroupVersion{Group: "meta.k8s.io", Version: "v1"}
+	partialGVK     = metaGV.WithKind("PartialObjectMetadata")
+	partialListGVK = metaGV.WithKind("PartialObjectMetadataList")
+	tableGVK       = metaGV.WithKind("Table")
+	statusGVK      = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
+)
+
+// partialMetadata is the metadata of obj alone. It shares obj's maps.
+func partialMetadata(obj kinds.Object) *metav1.PartialObjectMetadata {
+	out := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}}
+	if a, ok := obj.(metav1.ObjectMetaAccessor); ok {
+		if m, ok := a.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			out.ObjectMeta = *m
+			return out
+		}
+	}
+	out.Name, out.GenerateName, out.Namespace = obj.GetName(), obj.GetGenerateName(), obj.GetNamespace()
+	out.UID, out.ResourceVersion, out.Generation = obj.GetUID(), obj.GetResourceVersion(), obj.GetGeneration()
+	out.CreationTimestamp, out.DeletionTimestamp = obj.GetCreationTimestamp(), obj.GetDeletionTimestamp()
+	out.DeletionGracePeriodSeconds = obj.GetDeletionGracePeriodSeconds()
+	out.Labels, out.Annotations = obj.GetLabels(), obj.GetAnnotations()
+	out.OwnerReferences, out.Finalizers = obj.GetOwnerReferences(), obj.GetFinalizers()
+	out.ManagedFields = obj.GetManagedFields()
+	return out
+}
