@@ -1,0 +1,25 @@
+// Package admissionregistration describes the kinds of the API group admissionregistration.k8s.io, a file a kind.
+//
+// Kinds makes them anew at every call; what it returns is not changed afterwards
+// and safe for concurrent use.
+package admissionregistration
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+)
+
+var v1 = schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+
+// Kinds of the group.
+func Kinds() []*kinds.Kind {
+	return []*kinds.Kind{
+		mutatingAdmissionPolicy(),
+		mutatingAdmissionPolicyBinding(),
+		mutatingWebhookConfiguration(),
+		validatingAdmissionPolicy(),
+		validatingAdmissionPolicyBinding(),
+		validatingWebhookConfiguration(),
+	}
+}

@@ -1,0 +1,27 @@
+package apps
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
+)
+
+func deployment() *kinds.Kind {
+	split := strategy.Counted[appsv1.Deployment]()
+	return &kinds.Kind{
+		Resource: schema.GroupResource{Group: v1.Group, Resource: "deployments"}, Kind: "Deployment", Singular: "deployment",
+		ShortNames: []string{"deploy"}, Categories: []string{"all"}, Namespaced: true,
+		StoragePrefix:            "/registry/deployments/",
+		Versions:                 []kinds.Version{strategy.Version[appsv1.Deployment, appsv1.DeploymentList](v1, nil)},
+		AllowUnconditionalUpdate: true,
+		PrepareCreate:            split.PrepareCreate,
+		PrepareUpdate:            split.PrepareUpdate,
+		Subresources: map[string]*kinds.Subresource{
+			"scale":  {GroupVersionKind: schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, Verbs: []string{"get", "patch", "update"}},
+			"status": split.Status(),
+		},
+		Columns: strategy.NameAge(),
+	}
+}

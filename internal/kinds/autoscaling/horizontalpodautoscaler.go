@@ -1,0 +1,30 @@
+package autoscaling
+
+import (
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
+)
+
+func horizontalPodAutoscaler() *kinds.Kind {
+	split := strategy.Of[autoscalingv2.HorizontalPodAutoscaler]()
+	older := strategy.Version[autoscalingv1.HorizontalPodAutoscaler, autoscalingv1.HorizontalPodAutoscalerList](v1, nil)
+	older.ToHub, older.FromHub = toHub, fromHub
+	return &kinds.Kind{
+		Resource: schema.GroupResource{Group: v2.Group, Resource: "horizontalpodautoscalers"}, Kind: "HorizontalPodAutoscaler", Singular: "horizontalpodautoscaler",
+		ShortNames: []string{"hpa"}, Categories: []string{"all"}, Namespaced: true,
+		StoragePrefix: "/registry/horizontalpodautoscalers/",
+		Versions: []kinds.Version{
+			strategy.Version[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](v2, nil),
+			older,
+		},
+		AllowUnconditionalUpdate: true,
+		PrepareCreate:            split.PrepareCreate,
+		PrepareUpdate:            split.PrepareUpdate,
+		Subresources:             map[string]*kinds.Subresource{"status": split.Status()},
+		Columns:                  strategy.NameAge(),
+	}
+}

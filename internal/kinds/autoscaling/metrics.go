@@ -1,0 +1,164 @@
+package autoscaling
+
+import (
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func amount(q *resource.Quantity) resource.Quantity {
+	if q == nil {
+		return resource.Quantity{}
+	}
+	return *q
+}
+
+// target is what v1's fields say as v2 says it: the first that is set counts.
+func target(value, average *resource.Quantity, use *int32) autoscalingv2.MetricTarget {
+	switch {
+	case use != nil:
+		return autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: use, AverageValue: average}
+	case average != nil:
+		return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: average, Value: value}
+	}
+	return autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: value}
+}
+
+func specFromHub(m autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
+	out := autoscalingv1.MetricSpec{Type: autoscalingv1.MetricSourceType(m.Type)}
+	if s := m.Object; s != nil {
+		out.Object = &autoscalingv1.ObjectMetricSource{
+			Target:     autoscalingv1.CrossVersionObjectReference(s.DescribedObject),
+			MetricName: s.Metric.Name, Selector: s.Metric.Selector,
+			TargetValue: amount(s.Target.Value), AverageValue: s.Target.AverageValue,
+		}
+	}
+	if s := m.Pods; s != nil {
+		out.Pods = &autoscalingv1.PodsMetricSource{
+			MetricName: s.Metric.Name, Selector: s.Metric.Selector, TargetAverageValue: amount(s.Target.AverageValue),
+		}
+	}
+	if s := m.Resource; s != nil {
+		out.Resource = &autoscalingv1.ResourceMetricSource{
+			Name: s.Name, TargetAverageUtilization: s.Target.AverageUtilization, TargetAverageValue: s.Target.AverageValue,
+		}
+	}
+	if s := m.ContainerResource; s != nil {
+		out.ContainerResource = &autoscalingv1.ContainerResourceMetricSource{
+			Name: s.Name, Container: s.Container,
+			TargetAverageUtilization: s.Target.AverageUtilization, TargetAverageValue: s.Target.AverageValue,
+		}
+	}
+	if s := m.External; s != nil {
+		out.External = &autoscalingv1.ExternalMetricSource{
+			MetricName: s.Metric.Name, MetricSelector: s.Metric.Selector,
+			TargetValue: s.Target.Value, TargetAverageValue: s.Target.AverageValue,
+		}
+	}
+	return out
+}
+
+func specToHub(m autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
+	out := autoscalingv2.MetricSpec{Type: autoscalingv2.MetricSourceType(m.Type)}
+	if s := m.Object; s != nil {
+		out.Object = &autoscalingv2.ObjectMetricSource{
+			DescribedObject: autoscalingv2.CrossVersionObjectReference(s.Target),
+			Metric:          autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector},
+			Target:          target(&s.TargetValue, s.AverageValue, nil),
+		}
+		if s.AverageValue != nil && s.TargetValue.IsZero() {
+			out.Object.Target.Value = nil
+		}
+	}
+	if s := m.Pods; s != nil {
+		out.Pods = &autoscalingv2.PodsMetricSource{
+			Metric: autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector},
+			Target: target(nil, &s.TargetAverageValue, nil),
+		}
+	}
+	if s := m.Resource; s != nil {
+		out.Resource = &autoscalingv2.ResourceMetricSource{
+			Name: s.Name, Target: target(nil, s.TargetAverageValue, s.TargetAverageUtilization),
+		}
+	}
+	if s := m.ContainerResource; s != nil {
+		out.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{
+			Name: s.Name, Container: s.Container, Target: target(nil, s.TargetAverageValue, s.TargetAverageUtilization),
+		}
+	}
+	if s := m.External; s != nil {
+		out.External = &autoscalingv2.ExternalMetricSource{
+			Metric: autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.MetricSelector},
+			Target: target(s.TargetValue, s.TargetAverageValue, nil),
+		}
+	}
+	return out
+}
+
+func statusFromHub(m autoscalingv2.MetricStatus) autoscalingv1.MetricStatus {
+	out := autoscalingv1.MetricStatus{Type: autoscalingv1.MetricSourceType(m.Type)}
+	if s := m.Object; s != nil {
+		out.Object = &autoscalingv1.ObjectMetricStatus{
+			Target:     autoscalingv1.CrossVersionObjectReference(s.DescribedObject),
+			MetricName: s.Metric.Name, Selector: s.Metric.Selector,
+			CurrentValue: amount(s.Current.Value), AverageValue: s.Current.AverageValue,
+		}
+	}
+	if s := m.Pods; s != nil {
+		out.Pods = &autoscalingv1.PodsMetricStatus{
+			MetricName: s.Metric.Name, Selector: s.Metric.Selector, CurrentAverageValue: amount(s.Current.AverageValue),
+		}
+	}
+	if s := m.Resource; s != nil {
+		out.Resource = &autoscalingv1.ResourceMetricStatus{
+			Name: s.Name, CurrentAverageUtilization: s.Current.AverageUtilization, CurrentAverageValue: amount(s.Current.AverageValue),
+		}
+	}
+	if s := m.ContainerResource; s != nil {
+		out.ContainerResource = &autoscalingv1.ContainerResourceMetricStatus{
+			Name: s.Name, Container: s.Container,
+			CurrentAverageUtilization: s.Current.AverageUtilization, CurrentAverageValue: amount(s.Current.AverageValue),
+		}
+	}
+	if s := m.External; s != nil {
+		out.External = &autoscalingv1.ExternalMetricStatus{
+			MetricName: s.Metric.Name, MetricSelector: s.Metric.Selector,
+			CurrentValue: amount(s.Current.Value), CurrentAverageValue: s.Current.AverageValue,
+		}
+	}
+	return out
+}
+
+func statusToHub(m autoscalingv1.MetricStatus) autoscalingv2.MetricStatus {
+	out := autoscalingv2.MetricStatus{Type: autoscalingv2.MetricSourceType(m.Type)}
+	if s := m.Object; s != nil {
+		out.Object = &autoscalingv2.ObjectMetricStatus{
+			DescribedObject: autoscalingv2.CrossVersionObjectReference(s.Target),
+			Metric:          autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector},
+			Current:         autoscalingv2.MetricValueStatus{Value: &s.CurrentValue, AverageValue: s.AverageValue},
+		}
+	}
+	if s := m.Pods; s != nil {
+		out.Pods = &autoscalingv2.PodsMetricStatus{
+			Metric:  autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector},
+			Current: autoscalingv2.MetricValueStatus{AverageValue: &s.CurrentAverageValue},
+		}
+	}
+	if s := m.Resource; s != nil {
+		out.Resource = &autoscalingv2.ResourceMetricStatus{Name: s.Name, Current: autoscalingv2.MetricValueStatus{
+			AverageUtilization: s.CurrentAverageUtilization, AverageValue: &s.CurrentAverageValue,
+		}}
+	}
+	if s := m.ContainerResource; s != nil {
+		out.ContainerResource = &autoscalingv2.ContainerResourceMetricStatus{Name: s.Name, Container: s.Container, Current: autoscalingv2.MetricValueStatus{
+			AverageUtilization: s.CurrentAverageUtilization, AverageValue: &s.CurrentAverageValue,
+		}}
+	}
+	if s := m.External; s != nil {
+		out.External = &autoscalingv2.ExternalMetricStatus{
+			Metric:  autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.MetricSelector},
+			Current: autoscalingv2.MetricValueStatus{Value: &s.CurrentValue, AverageValue: s.CurrentAverageValue},
+		}
+	}
+	return out
+}

@@ -1,0 +1,21 @@
+// Package batch describes the kinds of the API group batch, a file a kind.
+//
+// Kinds makes them anew at every call; what it returns is not changed afterwards
+// and safe for concurrent use.
+package batch
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+)
+
+var v1 = schema.GroupVersion{Group: "batch", Version: "v1"}
+
+// Kinds of the group.
+func Kinds() []*kinds.Kind {
+	return []*kinds.Kind{
+		cronJob(),
+		job(),
+	}
+}

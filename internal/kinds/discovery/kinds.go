@@ -1,0 +1,20 @@
+// Package discovery describes the kinds of the API group discovery.k8s.io, a file a kind.
+//
+// Kinds makes them anew at every call; what it returns is not changed afterwards
+// and safe for concurrent use.
+package discovery
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+)
+
+var v1 = schema.GroupVersion{Group: "discovery.k8s.io", Version: "v1"}
+
+// Kinds of the group.
+func Kinds() []*kinds.Kind {
+	return []*kinds.Kind{
+		endpointSlice(),
+	}
+}

@@ -1,0 +1,19 @@
+package node
+
+import (
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
+)
+
+func runtimeClass() *kinds.Kind {
+	return &kinds.Kind{
+		Resource: schema.GroupResource{Group: v1.Group, Resource: "runtimeclasses"}, Kind: "RuntimeClass", Singular: "runtimeclass",
+		StoragePrefix:            "/registry/runtimeclasses/",
+		Versions:                 []kinds.Version{strategy.Version[nodev1.RuntimeClass, nodev1.RuntimeClassList](v1, nil)},
+		AllowUnconditionalUpdate: true,
+		Columns:                  strategy.NameAge(),
+	}
+}

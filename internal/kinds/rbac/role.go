@@ -1,0 +1,20 @@
+package rbac
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
+)
+
+func role() *kinds.Kind {
+	return &kinds.Kind{
+		Resource: schema.GroupResource{Group: v1.Group, Resource: "roles"}, Kind: "Role", Singular: "role",
+		Namespaced:               true,
+		StoragePrefix:            "/registry/roles/",
+		Versions:                 []kinds.Version{strategy.Version[rbacv1.Role, rbacv1.RoleList](v1, nil)},
+		AllowUnconditionalUpdate: true,
+		Columns:                  strategy.NameAge(),
+	}
+}

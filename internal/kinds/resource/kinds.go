@@ -1,0 +1,24 @@
+// Package resource describes the kinds of the API group resource.k8s.io, a file a kind.
+//
+// Kinds makes them anew at every call; what it returns is not changed afterwards
+// and safe for concurrent use.
+package resource
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/kinds"
+)
+
+var v1 = schema.GroupVersion{Group: "resource.k8s.io", Version: "v1"}
+
+// Kinds of the group.
+func Kinds() []*kinds.Kind {
+	return []*kinds.Kind{
+		deviceClass(),
+		deviceTaintRule(),
+		resourceClaim(),
+		resourceClaimTemplate(),
+		resourceSlice(),
+	}
+}
