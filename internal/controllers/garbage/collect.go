@@ -1,0 +1,308 @@
+package garbage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/loop"
+)
+
+// owners of one object, sorted out.
+type owners struct {
+	solid   []metav1.OwnerReference // there, or nobody can say
+	going   []metav1.OwnerReference // there, but waiting for their dependents to go
+	absent  []metav1.OwnerReference
+	unknown string // a kind that nobody serves, for people
+}
+
+func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, error) {
+	if err := c.written.Wait(ctx, key); err != nil {
+		return loop.Outcome{}, err
+	}
+	at := placeOf(key)
+	m := c.kinds.named(at.resource)
+	if m == nil {
+		return loop.Done(), nil
+	}
+	obj := m.view.Get(at.namespace, at.name)
+	switch {
+	case obj == nil:
+		return loop.Done(), nil
+	case obj.GetDeletionTimestamp() != nil && finalizing(obj, metav1.FinalizerDeleteDependents):
+		return c.foreground(ctx, key, m, obj)
+	case obj.GetDeletionTimestamp() != nil && finalizing(obj, metav1.FinalizerOrphanDependents):
+		return c.orphan(ctx, key, m, obj)
+	case obj.GetDeletionTimestamp() != nil || len(obj.GetOwnerReferences()) == 0:
+		return loop.Done(), nil
+	}
+	o, err := c.sortOwners(ctx, m, obj)
+	if err != nil {
+		return loop.Outcome{}, err
+	}
+	switch {
+	case len(o.solid) > 0 && len(o.absent)+len(o.going) > 0:
+		return c.setOwners(ctx, key, m, obj, o.solid, "cut off owners that are gone")
+	case len(o.solid) > 0 && o.unknown != "":
+		return loop.WaitFor("", "nobody serves its owner's kind %s", o.unknown).In(patience), nil
+	case len(o.solid) > 0:
+		return loop.Done(), nil
+	case len(o.going) > 0 && c.graph.has(obj.GetUID()):
+		// Its own dependents go first. In a circle somebody has to give way.
+		if c.circular(obj) && blocks(obj.GetOwnerReferences()) {
+			return c.setOwners(ctx, key, m, obj, unblocked(obj.GetOwnerReferences()), "gave way in a circle of owners")
+		}
+		return c.delete(ctx, m, obj, metav1.DeletePropagationForeground)
+	}
+	policy := metav1.DeletePropagationBackground
+	switch {
+	case finalizing(obj, metav1.FinalizerOrphanDependents):
+		policy = metav1.DeletePropagationOrphan
+	case finalizing(obj, metav1.FinalizerDeleteDependents):
+		policy = metav1.DeletePropagationForeground
+	}
+	return c.delete(ctx, m, obj, policy)
+}
+
+func (c *Controller) sortOwners(ctx context.Context, m *monitor, obj client.Object) (o owners, err error) {
+	for _, ref := range obj.GetOwnerReferences() {
+		owner, kind := c.seen(obj, ref)
+		switch {
+		case owner != nil && owner.GetDeletionTimestamp() != nil && finalizing(owner, metav1.FinalizerDeleteDependents):
+			o.going = append(o.going, ref)
+		case owner != nil:
+			o.solid = append(o.solid, ref)
+		case kind == nil:
+			o.unknown = kindOf(ref).String()
+			o.solid = append(o.solid, ref)
+		case kind.info.Namespaced && !m.info.Namespaced:
+			// What lies in no namespace cannot be owned by what lies in one.
+			c.misplaced(m, obj, ref)
+			o.solid = append(o.solid, ref)
+		default:
+			gone, err := c.verify(ctx, kind, m, obj, ref)
+			if err != nil {
+				return o, err
+			}
+			if gone {
+				o.absent = append(o.absent, ref)
+			} else {
+				o.solid = append(o.solid, ref)
+			}
+		}
+	}
+	return o, nil
+}
+
+// verify asks the server whether an owner is gone.
+func (c *Controller) verify(ctx context.Context, kind, m *monitor, obj client.Object, ref metav1.OwnerReference) (gone bool, err error) {
+	elsewhere, known := c.absent.known(ref.UID)
+	if !known {
+		namespace := ""
+		if kind.info.Namespaced {
+			namespace = obj.GetNamespace()
+		}
+		live, err := c.client.Get(ctx, kind.info.Resource, namespace, ref.Name)
+		switch {
+		case err == nil && live.GetUID() == ref.UID:
+			return false, nil
+		case err != nil && !apierrors.IsNotFound(err):
+			return false, err
+		}
+		if kind.info.Namespaced {
+			elsewhere = c.elsewhere(kind, ref.UID, namespace)
+		}
+		c.absent.add(ref.UID, elsewhere)
+	}
+	if elsewhere != "" && elsewhere != obj.GetNamespace() {
+		c.misplaced(m, obj, ref)
+	}
+	return true, nil
+}
+
+// elsewhere finds an owner in another namespace than where it is looked for.
+func (c *Controller) elsewhere(kind *monitor, uid types.UID, namespace string) string {
+	for _, obj := range kind.view.List("") {
+		if obj.GetUID() == uid && obj.GetNamespace() != namespace {
+			return obj.GetNamespace()
+		}
+	}
+	return ""
+}
+
+// misplaced tells people of an owner reference that cannot be.
+func (c *Controller) misplaced(m *monitor, obj client.Object, ref metav1.OwnerReference) {
+	about := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID()},
+	}
+	about.SetGroupVersionKind(m.info.Resource.GroupVersion().WithKind(m.info.Kind))
+	c.events.Event(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
+		"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
+		ref.APIVersion, ref.Kind, obj.GetNamespace(), ref.Name, ref.UID, obj.GetNamespace())
+}
+
+func (c *Controller) delete(ctx context.Context, m *monitor, obj client.Object, policy metav1.DeletionPropagation) (loop.Outcome, error) {
+	uid, revision := obj.GetUID(), obj.GetResourceVersion()
+	err := c.client.Delete(ctx, m.info.Resource, obj.GetNamespace(), obj.GetName(), metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &revision},
+		PropagationPolicy: &policy,
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return loop.Outcome{}, err
+	}
+	return loop.Done(), nil
+}
+
+// foreground lets an owner go once nothing that blocks it is left.
+func (c *Controller) foreground(ctx context.Context, key loop.Key, m *monitor, owner client.Object) (loop.Outcome, error) {
+	if name := c.kinds.unsynced(); name != "" {
+		return loop.WaitFor("", "%s has to be listed first", name).In(time.Second), nil
+	}
+	blocking := 0
+	for _, at := range c.graph.of(owner.GetUID()) {
+		dependent, kind := c.at(at)
+		if dependent == nil {
+			continue
+		}
+		if blockedBy(dependent, owner.GetUID()) {
+			blocking++
+		}
+		if dependent.GetDeletionTimestamp() == nil || finalizing(dependent, metav1.FinalizerDeleteDependents) {
+			c.Look(keyAt(place{kind.info.Resource.GroupResource(), at.namespace, at.name}))
+		}
+	}
+	if blocking > 0 {
+		return loop.WaitFor("", "%d dependents have to go first", blocking), nil
+	}
+	return c.removeFinalizer(ctx, key, m, owner, metav1.FinalizerDeleteDependents)
+}
+
+// orphanBatch bounds the dependents cut off at one look.
+const orphanBatch = 500
+
+// orphan cuts off all dependents of an owner, then lets it go. The writes are
+// independent of each other, and the next look counts anew.
+func (c *Controller) orphan(ctx context.Context, key loop.Key, m *monitor, owner client.Object) (loop.Outcome, error) {
+	if name := c.kinds.unsynced(); name != "" {
+		return loop.WaitFor("", "%s has to be listed first", name).In(time.Second), nil
+	}
+	places := c.graph.of(owner.GetUID())
+	if len(places) == 0 {
+		return c.removeFinalizer(ctx, key, m, owner, metav1.FinalizerOrphanDependents)
+	}
+	var mu sync.Mutex
+	var failure error
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, workers)
+	for _, at := range places[:min(len(places), orphanBatch)] {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			dependent, kind := c.at(at)
+			if dependent == nil {
+				return
+			}
+			left := slices.DeleteFunc(slices.Clone(dependent.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
+			_, err := c.setOwners(ctx, key, kind, dependent, left, "")
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && failure == nil {
+				failure = err
+			}
+		})
+	}
+	wg.Wait()
+	if failure != nil {
+		return loop.Outcome{}, failure
+	}
+	// The graph follows its handlers, which may be a moment behind the views.
+	return loop.WaitFor("", "cut off %d dependents", len(places)).In(10 * time.Millisecond), nil
+}
+
+// at is an object as the views show it.
+func (c *Controller) at(at place) (client.Object, *monitor) {
+	m := c.kinds.named(at.resource)
+	if m == nil {
+		return nil, nil
+	}
+	return m.view.Get(at.namespace, at.name), m
+}
+
+func (c *Controller) setOwners(ctx context.Context, key loop.Key, m *monitor, obj client.Object, refs []metav1.OwnerReference, what string) (loop.Outcome, error) {
+	if refs == nil {
+		refs = []metav1.OwnerReference{} // an empty list replaces, null would too, but reads worse
+	}
+	return c.patch(ctx, key, m, obj, map[string]any{"ownerReferences": refs}, what)
+}
+
+func (c *Controller) removeFinalizer(ctx context.Context, key loop.Key, m *monitor, obj client.Object, finalizer string) (loop.Outcome, error) {
+	left := []string{}
+	for _, f := range obj.GetFinalizers() {
+		if f != finalizer {
+			left = append(left, f)
+		}
+	}
+	return c.patch(ctx, key, m, obj, map[string]any{"finalizers": left}, fmt.Sprintf("took the finalizer %s away", finalizer))
+}
+
+// patch changes metadata of any kind, if the object is as it was seen.
+func (c *Controller) patch(ctx context.Context, key loop.Key, m *monitor, obj client.Object, metadata map[string]any, what string) (loop.Outcome, error) {
+	metadata["uid"], metadata["resourceVersion"] = obj.GetUID(), obj.GetResourceVersion()
+	data, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return loop.Outcome{}, err
+	}
+	got, err := c.client.Patch(ctx, m.info.Resource, obj.GetNamespace(), obj.GetName(), types.MergePatchType, data)
+	switch {
+	case apierrors.IsNotFound(err):
+		return loop.Done(), nil
+	case err != nil:
+		return loop.Outcome{}, err
+	}
+	if got.GetDeletionTimestamp() == nil || len(got.GetFinalizers()) > 0 { // else it is gone, and no view will show this
+		c.written.Note(key, m.view, got)
+	}
+	return loop.Acted("%s", what), nil
+}
+
+// circular tells whether a dependent of obj waits for its own dependents to
+// go, as obj is about to.
+func (c *Controller) circular(obj client.Object) bool {
+	for _, at := range c.graph.of(obj.GetUID()) {
+		dependent, _ := c.at(at)
+		if dependent != nil && dependent.GetDeletionTimestamp() != nil && finalizing(dependent, metav1.FinalizerDeleteDependents) {
+			return true
+		}
+	}
+	return false
+}
+
+func blockedBy(dependent client.Object, owner types.UID) bool {
+	return slices.ContainsFunc(dependent.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return ref.UID == owner && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+	})
+}
+
+func blocks(refs []metav1.OwnerReference) bool {
+	return slices.ContainsFunc(refs, func(ref metav1.OwnerReference) bool { return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion })
+}
+
+func unblocked(refs []metav1.OwnerReference) []metav1.OwnerReference {
+	refs = slices.Clone(refs)
+	no := false
+	for i := range refs {
+		if refs[i].BlockOwnerDeletion != nil {
+			refs[i].BlockOwnerDeletion = &no
+		}
+	}
+	return refs
+}

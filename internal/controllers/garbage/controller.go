@@ -1,0 +1,215 @@
+// Package garbage is the loop that deletes what nobody owns any more.
+//
+//	views of all resources --edges--> graph: owner's uid -> dependents
+//	        |                               |
+//	        |   owner gone, or going  ------+--> look at each dependent
+//	        v                                      |
+//	  object going with a finalizer of ours        v
+//	        |                       owners there? absent? going?
+//	        v                              |
+//	  foreground: dependents first         +-> none left: delete it
+//	  orphan: cut the dependents off       +-> some left: cut the absent ones
+//
+// The views are of metadata and hold no second copy of an object in process.
+// That an owner is absent is never believed from a view: it is asked of the
+// server, once for each uid. Kinds may come and go while it runs; one that
+// cannot be listed does not hold up the rest.
+//
+// Keys are "resource.group/name" in a namespace.
+//
+// See https://kubernetes.io/docs/concepts/architecture/garbage-collection/.
+package garbage
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/controllers"
+	"github.com/setpoint-project/setpoint/loop"
+)
+
+// Name of the loop.
+const Name = "garbage"
+
+// workers delete at the same time: enough for the store's group commit.
+const workers = 32
+
+// Controller is the loop, wired.
+type Controller struct {
+	*loop.Loop
+	client  client.Interface
+	events  client.Recorder
+	written controllers.Written
+	kinds   *kinds
+	graph   *graph
+	absent  *absent
+	running sync.WaitGroup
+}
+
+// New wires the loop; Run turns it.
+func New(opts controllers.Options) *Controller {
+	c := &Controller{client: opts.Client, events: opts.Recorder(), kinds: newKinds(), graph: newGraph(), absent: newAbsent()}
+	c.Loop = controllers.NewLoop(opts, Name, workers, c.reconcile)
+	return c
+}
+
+// Run turns the loop until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.running.Go(func() { c.followKinds(ctx) })
+	err := c.Loop.Run(ctx)
+	cancel()
+	c.running.Wait()
+	return err
+}
+
+// followKinds keeps the monitors in line with what is served.
+func (c *Controller) followKinds(ctx context.Context) {
+	defer c.kinds.follow(nil, nil, func(m *monitor) { m.stop() })
+	for {
+		pause := kindsEvery
+		if infos, err := c.client.Resources(ctx); err == nil {
+			c.kinds.follow(infos,
+				func(info client.ResourceInfo) *monitor { return c.newMonitor(ctx, info) },
+				func(m *monitor) {
+					m.stop()
+					c.graph.drop(m.info.Resource.GroupResource())
+				})
+		} else {
+			pause = time.Second
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func keyAt(at place) loop.Key {
+	return loop.Key{Namespace: at.namespace, Name: at.resource.String() + "/" + at.name}
+}
+
+func placeOf(key loop.Key) place {
+	res, name, _ := strings.Cut(key.Name, "/")
+	return place{resource: schema.ParseGroupResource(res), namespace: key.Namespace, name: name}
+}
+
+// changed follows the edges of one object, and looks where there may be
+// something to do. Most changes end here.
+func (c *Controller) changed(m *monitor, old, new client.Object) {
+	obj := controllers.Present(old, new)
+	at := place{m.info.Resource.GroupResource(), obj.GetNamespace(), obj.GetName()}
+	if old == nil || new == nil || !sameRefs(old.GetOwnerReferences(), new.GetOwnerReferences()) {
+		c.graph.move(at, old, new)
+	}
+	if old != nil && (new == nil || old.GetUID() != new.GetUID()) {
+		for _, dependent := range c.graph.of(old.GetUID()) {
+			c.Look(keyAt(dependent))
+		}
+		c.lookAtGoingOwners(old)
+	}
+	if new == nil {
+		return
+	}
+	switch {
+	case new.GetDeletionTimestamp() != nil:
+		if finalizing(new, metav1.FinalizerDeleteDependents) || finalizing(new, metav1.FinalizerOrphanDependents) {
+			c.Look(keyAt(at))
+		}
+	case len(new.GetOwnerReferences()) > 0 && !c.ownersFine(new):
+		c.Look(keyAt(at))
+	}
+	if old != nil && !sameRefs(old.GetOwnerReferences(), new.GetOwnerReferences()) {
+		c.lookAtGoingOwners(old)
+	}
+}
+
+// lookAtGoingOwners looks at the owners that wait for their dependents.
+func (c *Controller) lookAtGoingOwners(obj client.Object) {
+	for _, ref := range obj.GetOwnerReferences() {
+		if owner, m := c.seen(obj, ref); owner != nil && owner.GetDeletionTimestamp() != nil {
+			c.Look(keyAt(place{m.info.Resource.GroupResource(), owner.GetNamespace(), owner.GetName()}))
+		}
+	}
+}
+
+// ownersFine tells whether all owners are seen and stay.
+func (c *Controller) ownersFine(obj client.Object) bool {
+	for _, ref := range obj.GetOwnerReferences() {
+		owner, _ := c.seen(obj, ref)
+		if owner == nil || owner.GetDeletionTimestamp() != nil && finalizing(owner, metav1.FinalizerDeleteDependents) {
+			return false
+		}
+	}
+	return true
+}
+
+// seen is an owner as the views show it, or nil.
+func (c *Controller) seen(obj client.Object, ref metav1.OwnerReference) (client.Object, *monitor) {
+	m := c.kinds.ofKind(kindOf(ref))
+	if m == nil {
+		return nil, nil
+	}
+	namespace := ""
+	if m.info.Namespaced {
+		namespace = obj.GetNamespace()
+	}
+	if owner := m.view.Get(namespace, ref.Name); owner != nil && owner.GetUID() == ref.UID {
+		return owner, m
+	}
+	return nil, m
+}
+
+func kindOf(ref metav1.OwnerReference) schema.GroupKind {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return schema.GroupKind{}
+	}
+	return schema.GroupKind{Group: gv.Group, Kind: ref.Kind}
+}
+
+func finalizing(obj client.Object, finalizer string) bool {
+	for _, f := range obj.GetFinalizers() {
+		if f == finalizer {
+			return true
+		}
+	}
+	return false
+}
+
+// absent remembers uids that the server said are not there: they never come
+// back.
+type absent struct {
+	mu   sync.Mutex
+	uids map[types.UID]string // guarded by mu: the namespace where it is instead, or ""
+}
+
+// absentLimit bounds what is remembered.
+const absentLimit = 10_000
+
+func newAbsent() *absent { return &absent{uids: map[types.UID]string{}} }
+
+func (a *absent) known(uid types.UID) (elsewhere string, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	elsewhere, ok = a.uids[uid]
+	return elsewhere, ok
+}
+
+func (a *absent) add(uid types.UID, elsewhere string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.uids) >= absentLimit {
+		clear(a.uids)
+	}
+	a.uids[uid] = elsewhere
+}
