@@ -85,7 +85,8 @@ func (d *disk) checkFormat() error {
 		return fmt.Errorf("store: cannot read the format: %w", err)
 	}
 	if !ok {
-		return d.db.Set(formatKey, []byte(format), pebble.Sync)
+		// No sync: whatever is written later makes this durable as well.
+		return d.db.Set(formatKey, []byte(format), pebble.NoSync)
 	}
 	if string(v) != format {
 		return fmt.Errorf("store: the folder has format %q, this program knows %q: it was written by a newer one", v, format)

@@ -60,6 +60,8 @@ type Options struct {
 	// Logger gets what goes wrong in the background, and Pebble's own log at
 	// debug level; nil means silence.
 	Logger *slog.Logger
+
+	logs limits // of the log of recent events; tests make it small
 }
 
 func (o *Options) setDefaults() {
@@ -71,6 +73,14 @@ func (o *Options) setDefaults() {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case o.logs.events != 0:
+	case o.Dir == "":
+		// There is nothing else to read the past from.
+		o.logs = limits{events: o.HistoryRevisions, bytes: 64 << 20}
+	default:
+		o.logs = limits{events: 20_000, bytes: 8 << 20}
 	}
 }
 
@@ -122,11 +132,7 @@ func Open(o Options) (*Store, error) {
 	o.setDefaults()
 	s := &Store{quit: make(chan struct{})}
 	first := &state{revision: 1, oldest: 1, live: newTree()}
-	logs := limits{events: 20_000, bytes: 8 << 20}
-	if o.Dir == "" {
-		// There is nothing else to read the past from.
-		logs = limits{events: o.HistoryRevisions, bytes: 64 << 20}
-	} else {
+	if o.Dir != "" {
 		d, err := openDisk(o)
 		if err != nil {
 			return nil, err
@@ -139,7 +145,7 @@ func Open(o Options) (*Store, error) {
 	first.log = newLog(first.revision)
 	s.state.Store(first)
 	s.hub.init()
-	s.w.init(s, first, logs, o)
+	s.w.init(s, first, o)
 
 	s.done.Go(s.w.run)
 	if s.disk != nil {

@@ -33,15 +33,22 @@ func TestSuiteDisk(t *testing.T) {
 		})
 }
 
-// The same on a file system in memory, where opening again costs nothing: the
-// random case runs longer.
+// Random operations with a log so short that most of the past comes from disk,
+// on a file system in memory, where opening again costs little.
 func TestRandomDisk(t *testing.T) {
-	fs := vfs.NewMem()
-	open := func() store.Store { return mustOpen(t, local.Options{Dir: "db", FS: fs}) }
+	o := local.WithLog(local.Options{Dir: "db", FS: vfs.NewMem()}, 1, 1<<20)
+	open := func() store.Store { return mustOpen(t, o) }
 	storetest.Random(t, open(), func(t *testing.T, s store.Store) store.Store {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 		return open()
-	}, storetest.Seed(t), 10_000)
+	}, storetest.Seed(t), 6000)
+}
+
+// The watch cases when a watch is soon behind the log.
+func TestSuiteShortLog(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return mustOpen(t, local.WithLog(local.Options{Dir: "db", FS: vfs.NewMem()}, 1, 1<<20))
+	})
 }

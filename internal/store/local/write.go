@@ -96,11 +96,11 @@ type writer struct {
 	buf     []byte
 }
 
-func (w *writer) init(s *Store, st *state, l limits, o Options) {
+func (w *writer) init(s *Store, st *state, o Options) {
 	w.s = s
 	w.kick = make(chan struct{}, 1)
 	w.live = st.live
-	w.log = logWriter{log: st.log, limits: l}
+	w.log = logWriter{log: st.log, limits: o.logs}
 	w.oldest = st.oldest
 	w.history = newHistory(o, st.revision)
 	w.logger = o.Logger
@@ -183,6 +183,7 @@ func (w *writer) batch(q []*write) int {
 			}
 		}
 	}
+	events := w.log.log // before publish shortens it
 	if err := w.commit(b, w.log.next > first); err != nil {
 		for _, x := range q[:n] {
 			if x.err == nil {
@@ -196,7 +197,7 @@ func (w *writer) batch(q []*write) int {
 		close(x.done)
 	}
 	if w.log.next > first && w.failed() == nil {
-		w.s.hub.wake(w.log.log, first)
+		w.s.hub.wake(events, first)
 	}
 	return n
 }

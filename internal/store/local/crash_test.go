@@ -1,0 +1,181 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/setpoint-project/setpoint/internal/store"
+	"github.com/setpoint-project/setpoint/internal/store/local"
+	"github.com/setpoint-project/setpoint/internal/store/storetest"
+)
+
+// A machine loses power at any moment: of what was not synced, any part may be
+// on disk. Everything acknowledged before the moment is there again, and what
+// else is there is what the store, had it gone on, would have acknowledged.
+func TestPowerLoss(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		keep int64 // HistoryRevisions
+	}{{"history", 0}, {"compacting", 50}} {
+		t.Run(c.name, func(t *testing.T) {
+			seed := storetest.Seed(t)
+			fs := vfs.NewCrashableMem()
+			s := mustOpen(t, local.Options{Dir: "db", FS: fs, HistoryRevisions: c.keep})
+			l := newLedger()
+			var writing sync.WaitGroup
+			var running atomic.Int32
+			for i := range 4 {
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				running.Add(1)
+				writing.Go(func() {
+					defer running.Add(-1)
+					if err := l.write(t, s, rng, fmt.Sprint(i), 1500); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			type crash struct {
+				fs   vfs.FS
+				must map[int64]acknowledged
+			}
+			var crashes []crash
+			rng := rand.New(rand.NewPCG(seed, 99))
+			for at := 0; running.Load() > 0 && len(crashes) < 20; {
+				l.mu.Lock()
+				n := len(l.acked)
+				l.mu.Unlock()
+				if n < at {
+					// Let the writers get to the next moment.
+					if _, err := s.Put(t.Context(), store.Put{Key: "/clock", Expect: 1 << 60}); err == nil {
+						t.Fatal("a condition was not checked")
+					}
+					continue
+				}
+				at = n + 1 + rng.IntN(300)
+				must := l.copyAcked()
+				cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(3) * 50, RNG: rng}
+				crashes = append(crashes, crash{fs.CrashClone(cfg), must})
+			}
+			writing.Wait()
+			if len(crashes) < 3 {
+				t.Fatalf("only %d crashes were tried", len(crashes))
+			}
+			for i, c := range crashes {
+				s, err := local.Open(local.Options{Dir: "db", FS: c.fs})
+				if err != nil {
+					t.Fatalf("crash %d: %v", i, err)
+				}
+				l.check(t, s, c.must)
+				r := mustPut(t, s, "/after", "x")
+				for rev := range c.must {
+					if rev >= r.Revision {
+						t.Errorf("crash %d: revision %d is used again for %d", i, rev, r.Revision)
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Errorf("crash %d: %v", i, err)
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+var errDisk = errors.New("the disk is broken")
+
+// A write or sync of the log fails: nothing of that batch or after is
+// acknowledged, reads go on, and what was acknowledged before is there when
+// the store is opened again.
+func TestDiskFails(t *testing.T) {
+	for _, kind := range []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo} {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			seed := storetest.Seed(t)
+			rng := rand.New(rand.NewPCG(seed, 7))
+			mem := vfs.NewCrashableMem()
+			var countdown atomic.Int64
+			var armed, hit atomic.Bool
+			countdown.Store(1 + rng.Int64N(100))
+			fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if armed.Load() && op.Kind == kind && strings.HasSuffix(op.Path, ".log") && countdown.Add(-1) <= 0 {
+					hit.Store(true)
+					return errDisk
+				}
+				return nil
+			}))
+			s, err := local.Open(local.Options{Dir: "db", FS: fs, HistoryRevisions: 50})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustPut(t, s, "/kept", "x")
+			armed.Store(true)
+			l := newLedger()
+			if err := l.ack(2, "/kept", "x"); err != nil {
+				t.Fatal(err)
+			}
+			var writing sync.WaitGroup
+			for i := range 4 {
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				writing.Go(func() {
+					err := l.write(t, s, rng, fmt.Sprint(i), 1000)
+					if hit.Load() && err == nil {
+						t.Error("writes went on after the disk had failed")
+					}
+				})
+			}
+			writing.Wait()
+			if !hit.Load() {
+				t.Skipf("the log is not written with %v", kind)
+			}
+			_, err = s.Put(t.Context(), store.Put{Key: "/k/1", Expect: store.Any})
+			if !errors.Is(err, errDisk) && !strings.Contains(fmt.Sprint(err), errDisk.Error()) {
+				t.Errorf("a later write says %v, want the reason", err)
+			}
+			if _, err := s.Delete(t.Context(), "/kept", store.Any); err == nil {
+				t.Error("a later delete was taken")
+			}
+			if r, _, err := s.Get(t.Context(), "/kept"); r == nil || err != nil {
+				t.Errorf("read after the failure: %v, %v", r, err)
+			}
+			must := l.copyAcked()
+			clone := mem.CrashClone(vfs.CrashCloneCfg{})
+			t.Log("close:", s.Close())
+
+			again := mustOpen(t, local.Options{Dir: "db", FS: clone})
+			l.check(t, again, must)
+			mustPut(t, again, "/after", "x")
+		})
+	}
+}
+
+// A writer that gives up waiting does not hold anything up.
+func TestAbandonedWrite(t *testing.T) {
+	block := make(chan struct{})
+	s := mustOpen(t, local.Options{})
+	go s.Put(t.Context(), store.Put{Key: "/slow", Fill: func(int64) ([]byte, any) {
+		<-block
+		return nil, nil
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := s.Put(ctx, store.Put{Key: "/a", Value: []byte("x")})
+		done <- err
+	}()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	close(block)
+	mustPut(t, s, "/b", "x")
+}
