@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -22,6 +23,9 @@ type cluster struct {
 	list  []*nodeInfo          // the nodes that exist, in no order that matters
 	pods  map[types.NamespacedName]placed
 	soft  int // how many nodes have a PreferNoSchedule taint
+	// shy are the pods with anti-affinity, which the others must heed.
+	shy             map[types.NamespacedName]bool
+	namespaceLabels func(namespace string) labels.Set
 }
 
 type placed struct {
@@ -31,7 +35,8 @@ type placed struct {
 }
 
 func newCluster() *cluster {
-	return &cluster{nodes: map[string]*nodeInfo{}, pods: map[types.NamespacedName]placed{}}
+	return &cluster{nodes: map[string]*nodeInfo{}, pods: map[types.NamespacedName]placed{}, shy: map[types.NamespacedName]bool{},
+		namespaceLabels: func(string) labels.Set { return nil }}
 }
 
 // setNode adds or updates a node. It reports whether anything changed that
@@ -95,8 +100,15 @@ func (c *cluster) tidy(n *nodeInfo) {
 // assume holds a place for p on a node.
 func (c *cluster) assume(p *podInfo, n *nodeInfo) {
 	c.forget(p.key)
-	n.add(p)
-	c.pods[p.key] = placed{info: p, node: n, assumed: true}
+	c.put(placed{info: p, node: n, assumed: true})
+}
+
+func (c *cluster) put(at placed) {
+	at.node.add(at.info)
+	c.pods[at.info.key] = at
+	if t := at.info.terms; t != nil && len(t.antiAffinity) > 0 {
+		c.shy[at.info.key] = true
+	}
 }
 
 // confirm takes over that the API says p is on a node. It returns the node
@@ -107,8 +119,7 @@ func (c *cluster) confirm(p *podInfo, node string) (left *nodeInfo) {
 	}
 	c.forget(p.key)
 	n := c.node(node)
-	n.add(p)
-	c.pods[p.key] = placed{info: p, node: n}
+	c.put(placed{info: p, node: n})
 	if left == n {
 		return nil
 	}
@@ -122,6 +133,7 @@ func (c *cluster) forget(key types.NamespacedName) *nodeInfo {
 		return nil
 	}
 	delete(c.pods, key)
+	delete(c.shy, key)
 	at.node.remove(key)
 	c.tidy(at.node)
 	return at.node

@@ -26,7 +26,8 @@ func (s *Scheduler) podChanged(old, new client.Object) {
 	a, hadOld := old.(*corev1.Pod)
 	b, hasNew := new.(*corev1.Pod)
 	if hadOld && hasNew && a.UID == b.UID && a.Spec.NodeName != "" && a.Spec.NodeName == b.Spec.NodeName &&
-		terminal(a) == terminal(b) && b.Generation <= 1 {
+		terminal(a) == terminal(b) && b.Generation <= 1 &&
+		(a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && equalLabels(a.Labels, b.Labels) {
 		return // its kubelet reports; the spec, and so the requests, are as they were made
 	}
 	s.inbox.pod(nameOf(old, new))
@@ -75,6 +76,10 @@ func (s *Scheduler) take(ctx context.Context, now time.Time) {
 	for _, r := range m.statuses {
 		s.observeStatus(ctx, r, now)
 	}
+	if (s.changed || len(s.dirty) > 0) && len(s.queue.ruled) > 0 {
+		s.queue.wakeRuled()
+	}
+	s.changed = false
 	for name := range s.dirty {
 		if n := s.cluster.nodes[name]; n != nil && len(s.queue.waiting) > 0 {
 			s.queue.wake(n)
@@ -126,13 +131,15 @@ func (s *Scheduler) observePlaced(pod *corev1.Pod, at placed, held bool) {
 	same := held && at.info.uid == pod.UID && at.info.generation == pod.Generation && pod.Generation <= 1
 	var info *podInfo
 	switch {
-	case same && !at.assumed && at.node.name == pod.Spec.NodeName:
+	case same && !at.assumed && at.node.name == pod.Spec.NodeName && at.info.leaving == (pod.DeletionTimestamp != nil) && equalLabels(at.info.labels, pod.Labels):
 		return
 	case same:
 		info = at.info.onNode()
+		info.leaving, info.labels = pod.DeletionTimestamp != nil, pod.Labels
 	default:
 		info = newPodInfo(pod).onNode()
 	}
+	s.changed = true
 	if left := s.cluster.confirm(info, pod.Spec.NodeName); left != nil {
 		s.dirty[left.name] = true
 	}

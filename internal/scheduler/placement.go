@@ -14,6 +14,7 @@ type placement struct {
 	rand       *rand.Rand
 	next       int         // where to look first
 	candidates []candidate // reused
+	domains    *domains    // of the pod that was last chosen for
 }
 
 type candidate struct {
@@ -35,9 +36,10 @@ func enough(nodes int) int {
 
 // choose returns the best node for a pod, or nil when none fits.
 func (pl *placement) choose(p *podInfo) *nodeInfo {
+	pl.domains = pl.cluster.domainsFor(p)
 	if name := boundTo(p); name != "" {
 		n := pl.cluster.nodes[name]
-		if n != nil && n.node != nil && fits(p, n) {
+		if n != nil && n.node != nil && fits(p, n) && pl.domains.refuses(n) == "" {
 			return n
 		}
 		return nil
@@ -51,7 +53,7 @@ func (pl *placement) choose(p *podInfo) *nodeInfo {
 		if at >= len(nodes) {
 			at = 0
 		}
-		if n := nodes[at]; fits(p, n) {
+		if n := nodes[at]; fits(p, n) && pl.domains.refuses(n) == "" {
 			pl.candidates = append(pl.candidates, candidate{node: n, score: resourceScore(p, n)})
 		}
 		at++
@@ -100,7 +102,8 @@ func boundTo(p *podInfo) string {
 	return ""
 }
 
-// diagnose says why no node fits, with the number of nodes for each reason.
+// diagnose says why no node fits, with the number of nodes for each reason,
+// after choose has found none.
 func (pl *placement) diagnose(p *podInfo) string {
 	nodes := pl.cluster.list
 	if len(nodes) == 0 {
@@ -108,7 +111,11 @@ func (pl *placement) diagnose(p *podInfo) string {
 	}
 	counts := map[string]int{}
 	for _, n := range nodes {
-		for _, reason := range explain(p, n) {
+		reasons := explain(p, n)
+		if len(reasons) == 0 {
+			reasons = []string{pl.domains.refuses(n)}
+		}
+		for _, reason := range reasons {
 			counts[reason]++
 		}
 	}

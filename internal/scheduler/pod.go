@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -26,6 +27,10 @@ type podInfo struct {
 	required              *nodeaffinity.RequiredNodeAffinity     // nil: any node
 	preferred             *nodeaffinity.PreferredSchedulingTerms // nil: none
 
+	labels  labels.Set
+	leaving bool      // it is being deleted
+	terms   *podTerms // nil: no required rules about other pods
+
 	queued queueState // of the queue alone
 }
 
@@ -44,6 +49,9 @@ func newPodInfo(pod *corev1.Pod) *podInfo {
 		generation: pod.Generation,
 		priority:   schedulingv1.PodPriority(pod),
 		ports:      hostPorts(pod),
+		labels:     pod.Labels,
+		leaving:    pod.DeletionTimestamp != nil,
+		terms:      newPodTerms(pod),
 	}
 	p.requests, p.scoreCPU, p.scoreMemory = podRequests(pod)
 	var affinity *corev1.NodeAffinity
@@ -64,8 +72,12 @@ func newPodInfo(pod *corev1.Pod) *podInfo {
 
 // onNode returns what the index keeps of a pod that is on its node.
 func (p *podInfo) onNode() *podInfo {
-	return &podInfo{key: p.key, uid: p.uid, generation: p.generation,
+	placed := &podInfo{key: p.key, uid: p.uid, generation: p.generation, labels: p.labels, leaving: p.leaving,
 		requests: p.requests, scoreCPU: p.scoreCPU, scoreMemory: p.scoreMemory, ports: p.ports}
+	if p.terms != nil && len(p.terms.antiAffinity) > 0 {
+		placed.terms = &podTerms{antiAffinity: p.terms.antiAffinity} // these others must heed
+	}
+	return placed
 }
 
 func hostPorts(pod *corev1.Pod) []hostPort {
@@ -116,4 +128,6 @@ type queueState struct {
 	attempts int       // since it was last placed, for the back-off
 	due      time.Time // when the back-off ends
 	wokenBy  string    // the node whose change woke the pod, or ""
+	parked   time.Time // when it was last found to fit nowhere
+	ruled    bool      // then: rules about other pods had a part in it
 }

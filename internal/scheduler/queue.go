@@ -36,17 +36,19 @@ const (
 //	          +-- backing off <-----+
 //	          |                | fits nowhere
 //	          +- unschedulable <
-//	   a node changed so that it fits there, or 5 minutes
+//	   a node changed so that it fits there, or 5 minutes; where rules about
+//	   other pods are in the way, any change and a back-off
 type queue struct {
 	pods   map[types.NamespacedName]*podInfo
 	active activeHeap
 	timed  timedHeap // backing off and unschedulable
-	// waiting holds the unschedulable ones, which wake looks through.
-	waiting map[types.NamespacedName]*podInfo
+	// waiting holds the unschedulable ones, which wake looks through; ruled
+	// those of them that rules about other pods keep out.
+	waiting, ruled map[types.NamespacedName]*podInfo
 }
 
 func newQueue() *queue {
-	return &queue{pods: map[types.NamespacedName]*podInfo{}, waiting: map[types.NamespacedName]*podInfo{}}
+	return &queue{pods: map[types.NamespacedName]*podInfo{}, waiting: map[types.NamespacedName]*podInfo{}, ruled: map[types.NamespacedName]*podInfo{}}
 }
 
 // add puts a pod into the active part, unless it is in the queue already: then
@@ -110,9 +112,14 @@ func (q *queue) retry(p *podInfo, now time.Time) {
 	q.put(p, backingOff)
 }
 
-// park puts a pod back that fits nowhere.
-func (q *queue) park(p *podInfo, now time.Time) {
+// park puts a pod back that fits nowhere. ruled says that rules about other
+// pods had a part in it.
+func (q *queue) park(p *podInfo, ruled bool, now time.Time) {
 	p.queued.due = now.Add(unschedulableFor)
+	p.queued.parked, p.queued.ruled = now, ruled
+	if ruled {
+		p.queued.attempts++
+	}
 	p.queued.wokenBy = ""
 	q.put(p, unschedulable)
 }
@@ -181,6 +188,17 @@ func (q *queue) wake(n *nodeInfo) {
 	}
 }
 
+// wakeRuled lets those pods be tried again that rules about other pods keep
+// out: for them any change of any pod or node may be the one. Each is tried
+// again after a back-off only, for the look at all pods is dear.
+func (q *queue) wakeRuled() {
+	for _, p := range q.ruled {
+		q.leave(p)
+		p.queued.due = p.queued.parked.Add(backoff(p.queued.attempts))
+		q.enter(p, backingOff)
+	}
+}
+
 func (q *queue) enter(p *podInfo, where place) {
 	p.queued.where = where
 	switch where {
@@ -190,7 +208,11 @@ func (q *queue) enter(p *podInfo, where place) {
 		heap.Push(&q.timed, p)
 	case unschedulable:
 		heap.Push(&q.timed, p)
-		q.waiting[p.key] = p
+		if p.queued.ruled {
+			q.ruled[p.key] = p
+		} else {
+			q.waiting[p.key] = p
+		}
 	}
 }
 
@@ -203,6 +225,7 @@ func (q *queue) leave(p *podInfo) {
 	case unschedulable:
 		heap.Remove(&q.timed, p.queued.index)
 		delete(q.waiting, p.key)
+		delete(q.ruled, p.key)
 	}
 	p.queued.where = nowhere
 }

@@ -62,7 +62,7 @@ func TestQueueBackoff(t *testing.T) {
 func TestQueueTriesAnUpdatedPodAtOnce(t *testing.T) {
 	q := newQueue()
 	q.add(newPodInfo(makePod("p")), now)
-	q.park(q.pop(), now)
+	q.park(q.pop(), false, now)
 	q.add(newPodInfo(makePod("p")), now)
 	expectPops(t, q)
 	q.add(newPodInfo(makePod("p", func(p *corev1.Pod) { p.Generation = 2 })), now)
@@ -75,7 +75,7 @@ func TestQueueTriesAnUpdatedPodAtOnce(t *testing.T) {
 func TestQueueFlushesUnschedulable(t *testing.T) {
 	q := newQueue()
 	q.add(newPodInfo(makePod("p")), now)
-	q.park(q.pop(), now)
+	q.park(q.pop(), false, now)
 	q.release(now.Add(unschedulableFor - 1))
 	expectPops(t, q)
 	q.release(now.Add(unschedulableFor))
@@ -95,7 +95,7 @@ func TestWakeTakesWhatFits(t *testing.T) {
 		}
 		return
 	}() {
-		q.park(p, now)
+		q.park(p, false, now)
 	}
 	c := makeCluster(makeNode("n"))
 	q.wake(c.nodes["n"])
@@ -108,5 +108,33 @@ func TestWakeTakesWhatFits(t *testing.T) {
 	expectPops(t, q, "p4", "p3")
 	if n := c.nodes["n"]; len(n.pods) != 0 || !n.requested.zero() {
 		t.Error("waking changed the node")
+	}
+}
+
+// Where rules about other pods are in the way any change may help, but a pod
+// is tried no more often than its back-off allows.
+func TestWakeRuled(t *testing.T) {
+	q := newQueue()
+	q.add(newPodInfo(makePod("p")), now)
+	for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		q.release(now)
+		q.park(q.pop(), true, now)
+		q.wakeRuled()
+		if due, ok := q.nextDue(); !ok || !due.Equal(now.Add(wait)) {
+			t.Fatalf("attempt %d: due after %s, %v", i, due.Sub(now), ok)
+		}
+		now := now.Add(wait)
+		q.release(now)
+		if len(q.active) != 1 {
+			t.Fatalf("attempt %d: not active", i)
+		}
+	}
+	q.park(q.pop(), true, now)
+	if len(q.waiting) != 0 || len(q.ruled) != 1 {
+		t.Errorf("%d wait, %d ruled", len(q.waiting), len(q.ruled))
+	}
+	q.remove(newPodInfo(makePod("p")).key)
+	if len(q.ruled) != 0 || len(q.timed) != 0 {
+		t.Error("a trace is left")
 	}
 }

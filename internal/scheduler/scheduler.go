@@ -40,6 +40,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/client"
@@ -74,6 +75,7 @@ type Options struct {
 type Scheduler struct {
 	opts        Options
 	pods, nodes client.View
+	namespaces  client.View
 	inbox       *inbox
 	gaps        gaps
 
@@ -84,6 +86,7 @@ type Scheduler struct {
 	bindings  int // in flight
 	statuses  *statusWriter
 	dirty     map[string]bool // nodes that may have room for a waiting pod now
+	changed   bool            // something that rules about other pods look at
 }
 
 // New makes a scheduler; Run turns it.
@@ -104,13 +107,20 @@ func New(opts Options) *Scheduler {
 		opts.Recorder = client.NoEvents
 	}
 	s := &Scheduler{
-		opts:    opts,
-		pods:    opts.Client.View(client.Pods, client.ViewOptions{}),
-		nodes:   opts.Client.View(client.Nodes, client.ViewOptions{}),
-		inbox:   newInbox(),
-		cluster: newCluster(),
-		queue:   newQueue(),
-		dirty:   map[string]bool{},
+		opts:       opts,
+		pods:       opts.Client.View(client.Pods, client.ViewOptions{}),
+		nodes:      opts.Client.View(client.Nodes, client.ViewOptions{}),
+		namespaces: opts.Client.View(client.Namespaces, client.ViewOptions{}),
+		inbox:      newInbox(),
+		cluster:    newCluster(),
+		queue:      newQueue(),
+		dirty:      map[string]bool{},
+	}
+	s.cluster.namespaceLabels = func(name string) labels.Set {
+		if ns := s.namespaces.Get("", name); ns != nil {
+			return ns.GetLabels()
+		}
+		return nil
 	}
 	s.placement = &placement{cluster: s.cluster, rand: rand.New(rand.NewPCG(opts.Seed, 0))}
 	s.statuses = newStatusWriter(opts.Client, s.inbox)
@@ -125,7 +135,7 @@ func (s *Scheduler) Gaps() []loop.Gap { return s.gaps.list() }
 
 // Run places pods until ctx ends and every write in flight has ended.
 func (s *Scheduler) Run(ctx context.Context) error {
-	for _, v := range []client.View{s.nodes, s.pods} {
+	for _, v := range []client.View{s.namespaces, s.nodes, s.pods} {
 		if err := v.WaitSynced(ctx); err != nil {
 			return err
 		}
@@ -192,6 +202,7 @@ func (s *Scheduler) place(ctx context.Context, p *podInfo, now time.Time) {
 	}
 	s.settleWoken(p, n.name)
 	s.cluster.assume(p, n)
+	s.changed = true
 	s.bindings++
 	s.inbox.writes.Go(func() { s.inbox.bound(p, n.name, s.bind(ctx, p.pod, n.name)) })
 }
@@ -208,7 +219,7 @@ func (s *Scheduler) settleWoken(p *podInfo, took string) {
 // refuse says why a pod is not placed: as a condition, an event, and a gap.
 // What was said already is not written again.
 func (s *Scheduler) refuse(ctx context.Context, p *podInfo, message string, now time.Time) {
-	s.queue.park(p, now)
+	s.queue.park(p, s.placement.domains != nil, now)
 	s.gaps.set(p.key, loop.Waiting, message)
 	s.observe(p.key, loop.WaitFor("", "%s", message), nil)
 	if s.statuses.unschedulable(ctx, p.pod, message, now) {

@@ -1,0 +1,115 @@
+package scheduler
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// podTerms are a pod's required rules about other pods. Most pods have none.
+//
+// https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
+// https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
+type podTerms struct {
+	affinity, antiAffinity []term
+	spread                 []spreadTerm
+}
+
+// term matches pods by labels and namespace, in a domain of nodes that have
+// the same value of the topology key.
+type term struct {
+	topologyKey       string
+	selector          labels.Selector
+	namespaces        []string
+	namespaceSelector labels.Selector // nil: the namespaces alone
+}
+
+type spreadTerm struct {
+	topologyKey   string
+	selector      labels.Selector
+	maxSkew       int
+	minDomains    int
+	honorAffinity bool // only nodes that the pod's node affinity allows count
+	honorTaints   bool // only nodes whose taints the pod tolerates count
+	self          bool // the pod matches its own selector
+}
+
+// newPodTerms returns nil for a pod without rules.
+func newPodTerms(pod *corev1.Pod) *podTerms {
+	t := podTerms{}
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil {
+			t.affinity = newTerms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		}
+		if a.PodAntiAffinity != nil {
+			t.antiAffinity = newTerms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		}
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if c := &pod.Spec.TopologySpreadConstraints[i]; c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			t.spread = append(t.spread, newSpreadTerm(pod, c))
+		}
+	}
+	if len(t.affinity) == 0 && len(t.antiAffinity) == 0 && len(t.spread) == 0 {
+		return nil
+	}
+	return &t
+}
+
+func newTerms(pod *corev1.Pod, list []corev1.PodAffinityTerm) []term {
+	var out []term
+	for i := range list {
+		t := term{topologyKey: list[i].TopologyKey, selector: asSelector(list[i].LabelSelector), namespaces: list[i].Namespaces}
+		if list[i].NamespaceSelector != nil {
+			t.namespaceSelector = asSelector(list[i].NamespaceSelector)
+		} else if len(t.namespaces) == 0 {
+			t.namespaces = []string{pod.Namespace}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// asSelector of one that does not parse, which validation has refused, matches
+// nothing.
+func asSelector(s *metav1.LabelSelector) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector
+}
+
+func newSpreadTerm(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) spreadTerm {
+	t := spreadTerm{topologyKey: c.TopologyKey, selector: asSelector(c.LabelSelector), maxSkew: int(c.MaxSkew), minDomains: 1, honorAffinity: true}
+	for _, key := range c.MatchLabelKeys {
+		if value, ok := pod.Labels[key]; ok {
+			if r, err := labels.NewRequirement(key, selection.In, []string{value}); err == nil {
+				t.selector = t.selector.Add(*r)
+			}
+		}
+	}
+	if c.MinDomains != nil {
+		t.minDomains = int(*c.MinDomains)
+	}
+	if c.NodeAffinityPolicy != nil {
+		t.honorAffinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
+	}
+	if c.NodeTaintsPolicy != nil {
+		t.honorTaints = *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
+	}
+	t.self = t.selector.Matches(labels.Set(pod.Labels))
+	return t
+}
+
+// matches tells whether a term is about a pod.
+func (t *term) matches(p *podInfo, namespaceLabels func(string) labels.Set) bool {
+	if !slices.Contains(t.namespaces, p.key.Namespace) &&
+		(t.namespaceSelector == nil || !t.namespaceSelector.Matches(namespaceLabels(p.key.Namespace))) {
+		return false
+	}
+	return t.selector.Matches(p.labels)
+}
