@@ -67,6 +67,7 @@ type Faulty struct {
 	crashAt int                     // guarded by mu: 0 never
 	before  bool                    // guarded by mu: crash before that write, not after
 	crash   func()                  // guarded by mu
+	onWrite func(Write)             // guarded by mu
 	views   map[viewKey]*faultyView // guarded by mu
 }
 
@@ -91,10 +92,11 @@ func (c *Faulty) CrashAt(n int, before bool, crash func()) {
 	c.crashAt, c.before, c.crash = len(c.writes)+n, before, crash
 }
 
-// Calm ends all faults and tells what was lost, as a relist does.
+// Calm ends all faults, takes back CrashAt, and tells what was lost, as a relist does.
 func (c *Faulty) Calm() {
 	c.mu.Lock()
 	c.faults = Faults{Seed: c.faults.Seed}
+	c.crashAt = 0
 	var views []*faultyView
 	for _, v := range c.views {
 		views = append(views, v)
@@ -103,6 +105,13 @@ func (c *Faulty) Calm() {
 	for _, v := range views {
 		v.relist()
 	}
+}
+
+// OnWrite calls f for each write once it has ended, whatever came of it.
+func (c *Faulty) OnWrite(f func(Write)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onWrite = f
 }
 
 // Close ends the client's views and handlers. Requests fail from then on.
@@ -142,6 +151,7 @@ func (c *Faulty) write(ctx context.Context, w Write, do func() (Object, error)) 
 		return nil, ErrCrashed
 	}
 	n, crashes := c.begin(w)
+	defer c.tell(n)
 	if crashes && c.before {
 		return nil, c.die(n)
 	}
@@ -187,6 +197,15 @@ func (c *Faulty) end(n int, done bool, err error) error {
 	defer c.mu.Unlock()
 	c.writes[n].Done, c.writes[n].Err = done, err
 	return err
+}
+
+func (c *Faulty) tell(n int) {
+	c.mu.Lock()
+	f, w := c.onWrite, c.writes[n]
+	c.mu.Unlock()
+	if f != nil {
+		f(w)
+	}
 }
 
 func (c *Faulty) die(n int) error {
