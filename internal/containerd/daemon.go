@@ -79,8 +79,10 @@ func (d *daemon) ensure(ctx context.Context) (p *process, adopted bool, err erro
 	return p, false, err
 }
 
-// start starts the daemon in a session of its own, so that no signal to us or
-// to our terminal reaches it.
+// start starts the daemon apart from us: in a session of its own, so that no
+// signal to our terminal reaches it, and in cgroups of its own, so that it is
+// not killed with ours, as init systems do with the rest of a service. The
+// shims it starts inherit both.
 func (d *daemon) start() (*process, error) {
 	if err := d.writeConfig(); err != nil {
 		return nil, err
@@ -107,6 +109,8 @@ func (d *daemon) start() (*process, error) {
 		return nil, fmt.Errorf("start containerd: %w", err)
 	}
 	defer started.Release()
+	// Without cgroups of its own it works as well; there may be none to be had.
+	_ = joinCgroups(d.layout.cgroup, started.Pid)
 	return openProcess(started.Pid)
 }
 

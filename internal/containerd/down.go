@@ -43,6 +43,7 @@ func (s *Supervisor) Down(ctx context.Context) error {
 		unmountBelow(s.layout.run),
 		unmountBelow(s.layout.root()),
 		removeCgroups(ctx, s.options.CgroupParent),
+		removeCgroups(ctx, s.layout.cgroup),
 		os.RemoveAll(s.layout.run),
 	)
 }

@@ -230,8 +230,10 @@ func (i *instance) traces() []string {
 		i.Fatal(err)
 	}
 	for _, root := range roots {
-		if _, err := os.Stat(filepath.Join(root, i.options.CgroupParent)); err == nil {
-			found = append(found, "cgroup "+filepath.Join(root, i.options.CgroupParent))
+		for _, name := range []string{i.options.CgroupParent, l.cgroup} {
+			if _, err := os.Stat(filepath.Join(root, name)); err == nil {
+				found = append(found, "cgroup "+filepath.Join(root, name))
+			}
 		}
 	}
 	if _, err := os.Stat(l.run); err == nil {

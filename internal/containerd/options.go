@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"time"
 )
 
@@ -38,7 +38,14 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-var instanceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+// maxInstance keeps socket paths within their bound.
+const maxInstance = 32
+
+func validInstance(name string) bool {
+	return name != "" && len(name) <= maxInstance &&
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" &&
+		name[0] != '-' && name[len(name)-1] != '-'
+}
 
 // Validate says what is wrong with the options.
 func (o *Options) Validate() error {
@@ -46,8 +53,8 @@ func (o *Options) Validate() error {
 	if o.DataDir == "" {
 		errs = append(errs, errors.New("containerd: DataDir is empty"))
 	}
-	if !instanceName.MatchString(o.Instance) {
-		errs = append(errs, fmt.Errorf("containerd: Instance %q: want 1 to 32 lower-case letters, digits or dashes", o.Instance))
+	if !validInstance(o.Instance) {
+		errs = append(errs, fmt.Errorf("containerd: Instance %q: want 1 to %d lower-case letters, digits or dashes, not at the ends", o.Instance, maxInstance))
 	}
 	if p := o.CgroupParent; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/") {
 		errs = append(errs, fmt.Errorf("containerd: CgroupParent %q: want a clean absolute path below the root", p))
@@ -60,8 +67,9 @@ func (o *Options) Validate() error {
 
 // layout tells where the files of an instance lie.
 type layout struct {
-	data string // absolute DataDir
-	run  string
+	data   string // absolute DataDir
+	run    string
+	cgroup string // of the daemon and its shims
 }
 
 func (o *Options) layout() (layout, error) {
@@ -69,7 +77,7 @@ func (o *Options) layout() (layout, error) {
 	if err != nil {
 		return layout{}, err
 	}
-	return layout{data: data, run: RunDir(o.Instance)}, nil
+	return layout{data: data, run: RunDir(o.Instance), cgroup: "/setpoint-" + o.Instance + "-runtime"}, nil
 }
 
 // RunDir is the folder of an instance's sockets and state.

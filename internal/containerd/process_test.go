@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// startSleep starts a process that can be told from all others.
-func startSleep(t *testing.T, script string) (pid int, match func([]string) bool) {
+// startShell runs a script, which says when it is set up and then waits, as a
+// process that can be told from all others.
+func startShell(t *testing.T, script string) (pid int, match func([]string) bool) {
 	t.Helper()
 	mark := "mark-" + strconv.Itoa(os.Getpid()) + t.Name()
 	cmd := exec.Command("sh", "-c", script, mark)
@@ -21,11 +22,13 @@ func startSleep(t *testing.T, script string) (pid int, match func([]string) bool
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := cmd.StdinPipe(); err != nil { // never written to
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	// The script says when it is set up.
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +49,7 @@ func findOne(t *testing.T, match func([]string) bool) *process {
 }
 
 func TestProcessEndsWhenAsked(t *testing.T) {
-	pid, match := startSleep(t, "echo; sleep 1000 & wait")
+	pid, match := startShell(t, "echo; read never")
 	p := findOne(t, match)
 	if p.pid != pid {
 		t.Errorf("found process %d, want %d", p.pid, pid)
@@ -67,7 +70,7 @@ func TestProcessEndsWhenAsked(t *testing.T) {
 }
 
 func TestProcessIsKilledWhenItDoesNotListen(t *testing.T) {
-	_, match := startSleep(t, "trap '' TERM; echo; while :; do sleep 1000; done")
+	_, match := startShell(t, "trap '' TERM; echo; read never")
 	p := findOne(t, match)
 	if err := p.end(context.Background(), time.Millisecond); err != nil {
 		t.Error(err)
@@ -78,7 +81,7 @@ func TestProcessIsKilledWhenItDoesNotListen(t *testing.T) {
 }
 
 func TestProcessWaitEndsWithContext(t *testing.T) {
-	_, match := startSleep(t, "echo; sleep 1000 & wait")
+	_, match := startShell(t, "echo; read never")
 	p := findOne(t, match)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())

@@ -94,6 +94,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.layout.prune(d.config.paths); err != nil {
+		s.log.Warn("older container runtimes are not removed", "reason", err)
+	}
 	var (
 		backoff  = minBackoff
 		failures = 0

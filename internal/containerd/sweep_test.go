@@ -1,12 +1,8 @@
 package containerd
 
 import (
-	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,51 +67,5 @@ func TestUnmountBelow(t *testing.T) {
 	}
 	if !besideIsThere {
 		t.Errorf("%s was unmounted too", beside)
-	}
-}
-
-func TestRemoveCgroups(t *testing.T) {
-	needRoot(t)
-	parent := "/setpoint-test-" + strconv.Itoa(os.Getpid())
-	roots, err := cgroupRoots()
-	if err != nil || len(roots) == 0 {
-		t.Fatalf("cgroup hierarchies: %q, %v", roots, err)
-	}
-	// A process in the innermost group of every hierarchy.
-	sleep := exec.Command("sleep", "1000")
-	if err := sleep.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var groups []string
-	for _, root := range roots {
-		group := filepath.Join(root, parent, "pod", "container")
-		if err := os.MkdirAll(group, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		groups = append(groups, filepath.Join(root, parent))
-		// A cpuset without processors takes no process; the others will do.
-		err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)), 0)
-		if err != nil && !errors.Is(err, unix.ENOSPC) {
-			t.Fatal(err)
-		}
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- sleep.Wait() }()
-	if err := removeCgroups(context.Background(), parent); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; err == nil {
-		t.Error("the process in the cgroup ended by itself")
-	}
-	for _, group := range groups {
-		if _, err := os.Stat(group); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is still there: %v", group, err)
-		}
-	}
-	if err := removeCgroups(context.Background(), parent); err != nil {
-		t.Errorf("removing what is gone: %v", err)
-	}
-	if err := removeCgroups(context.Background(), ""); err != nil {
-		t.Errorf("removing nothing: %v", err)
 	}
 }

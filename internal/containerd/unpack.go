@@ -22,7 +22,11 @@ type Paths struct {
 	Images     string // OCI image layout (tar) with the images pause and demo
 }
 
-const kubectl = "kubectl"
+const (
+	kubectl = "kubectl"
+	// hashLength is how much of a hash folders are named by.
+	hashLength = 16
+)
 
 // Unpack unpacks the container runtime to DIR/bin/<hash>, unless it is there,
 // and tells where everything lies. It may be called by several processes at
@@ -37,7 +41,7 @@ func Unpack(dir string) (Paths, error) {
 	if err != nil {
 		return Paths{}, err
 	}
-	to := filepath.Join(absolute, "bin", b.Hash[:16])
+	to := filepath.Join(absolute, "bin", b.Hash[:hashLength])
 	if err := b.Unpack(to, func(name string) bool { return name != kubectl }); err != nil {
 		return Paths{}, err
 	}
@@ -68,7 +72,7 @@ func UnpackKubectl(cacheDir string) (string, error) {
 		return "", err
 	}
 	// Named by its own content: another runtime does not make it another kubectl.
-	to := filepath.Join(absolute, strings.Join([]string{kubectl, entry.SHA256[:16]}, "-"))
+	to := filepath.Join(absolute, strings.Join([]string{kubectl, entry.SHA256[:hashLength]}, "-"))
 	if err := b.Unpack(to, func(name string) bool { return name == kubectl }); err != nil {
 		return "", err
 	}
