@@ -126,7 +126,7 @@ func (c *Controller) remove(ctx context.Context, rs *appsv1.ReplicaSet, pods []*
 		if err == nil {
 			c.events.Event(rs, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", pod.Name)
 		}
-		gone := err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
+		gone := err == nil || apierrors.IsNotFound(err)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch {
