@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/client"
@@ -187,15 +186,6 @@ func (s *Scheduler) observeBinding(r bindResult, now time.Time) {
 	s.gaps.set(key, loop.Failing, r.err.Error())
 	s.queue.retry(r.pod, now)
 	s.inbox.pod(key)
-}
-
-// bind writes the binding. The uid keeps it from another pod of that name.
-func (s *Scheduler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
-	_, err := s.opts.Client.Create(ctx, client.Pods, &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
-	}, "binding")
-	return err
 }
 
 func (s *Scheduler) observeStatus(ctx context.Context, r statusResult, now time.Time) {
