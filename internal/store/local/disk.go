@@ -47,7 +47,7 @@ func openDisk(o Options) (*disk, error) {
 		return nil, fmt.Errorf("store: %s is in use by another process, or cannot be locked: %w", o.Dir, err)
 	}
 	d := &disk{lock: lock, log: &pebbleLog{log: o.Logger}, compact: make(chan struct{}, 1)}
-	d.db, err = pebble.Open(o.Dir, pebbleOptions(fs, lock, d.log))
+	d.db, err = pebble.Open(o.Dir, pebbleOptions(fs, lock, d.log, o.memTable))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("store: cannot open %s: %w", o.Dir, err), lock.Close())
 	}
@@ -59,14 +59,14 @@ func openDisk(o Options) (*disk, error) {
 
 // pebbleOptions keeps Pebble small: the live set is in memory already, what is
 // read from it is the past, and seldom.
-func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *pebbleLog) *pebble.Options {
+func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *pebbleLog, memTable uint64) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          fs,
 		Lock:                        lock,
 		Logger:                      log,
 		FormatMajorVersion:          pebble.FormatNewest,
 		CacheSize:                   1 << 20,
-		MemTableSize:                8 << 20,
+		MemTableSize:                memTable,
 		MemTableStopWritesThreshold: 4,
 		MaxOpenFiles:                256,
 		// Fewer, larger compactions: space is cheaper here than CPU.

@@ -6,3 +6,9 @@ func WithLog(o Options, events int64, bytes int) Options {
 	o.logs = limits{events: events, bytes: bytes}
 	return o
 }
+
+// Churn makes Pebble flush and compact all the time.
+func Churn(o Options) Options {
+	o.memTable = 64 << 10
+	return o
+}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // VALUE" before each write and "ack REVISION KEY VALUE" after; VALUE is "-"
 // for a deletion.
 func child(dir string) error {
-	s, err := local.Open(local.Options{Dir: dir, HistoryRevisions: 500})
+	s, err := local.Open(local.Churn(local.Options{Dir: dir, HistoryRevisions: 500}))
 	if err != nil {
 		return err
 	}

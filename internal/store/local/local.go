@@ -61,7 +61,9 @@ type Options struct {
 	// debug level; nil means silence.
 	Logger *slog.Logger
 
-	logs limits // of the log of recent events; tests make it small
+	// Small in tests, so that little is enough to go beyond.
+	logs     limits // of the log of recent events
+	memTable uint64 // bytes of a Pebble memtable
 }
 
 func (o *Options) setDefaults() {
@@ -73,6 +75,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.memTable == 0 {
+		o.memTable = 8 << 20
 	}
 	switch {
 	case o.logs.events != 0:

@@ -2,9 +2,13 @@ package local_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/setpoint-project/setpoint/internal/store"
 	"github.com/setpoint-project/setpoint/internal/store/local"
@@ -98,4 +102,108 @@ func TestMemoryInBubble(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// Whoever reads a key gets the very record that the writer got, so that its
+// decoded object exists once.
+func TestRecordsAreShared(t *testing.T) {
+	s := mustOpen(t, local.Options{Dir: "db", FS: vfs.NewMem()})
+	w, err := s.Watch(t.Context(), "/", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := mustPut(t, s, "/a", "1")
+	second := mustPut(t, s, "/a", "2")
+	var events []store.Event
+	for len(events) < 2 {
+		more, _, err := w.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, more...)
+	}
+	got, _, err := s.Get(t.Context(), "/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := s.Range(t.Context(), store.Range{Prefix: "/", Revision: first.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, pair := range map[string][2]*store.Record{
+		"get":        {got, second},
+		"event":      {events[1].Record, second},
+		"prev":       {events[1].Prev, first},
+		"range back": {back.Records[0], first},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: another record with the same content", what)
+		}
+	}
+}
+
+// Also what is read from disk is shared where it is still live.
+func TestReplayShares(t *testing.T) {
+	o := local.Options{Dir: "db", FS: vfs.NewMem()}
+	s := mustOpen(t, o)
+	mustPut(t, s, "/a", "1")
+	rev := mustPut(t, s, "/b", "1").Revision
+	mustPut(t, s, "/b", "2")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, o)
+	live, _, err := s.Get(t.Context(), "/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Watch(t.Context(), "/a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, _, err := w.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := s.Range(t.Context(), store.Range{Prefix: "/a", Revision: rev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events[0].Record != live || back.Records[0] != live {
+		t.Error("what came from disk is not the live record")
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, o := range map[string]local.Options{
+		"file system without folder": {FS: vfs.NewMem()},
+		"negative age":               {HistoryAge: -1},
+		"negative count":             {HistoryRevisions: -1},
+		"a file for a folder":        {Dir: "/dev/null/x"},
+	} {
+		if s, err := local.Open(o); err == nil {
+			s.Close()
+			t.Errorf("%s: no error", name)
+		} else if !strings.HasPrefix(err.Error(), "store: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A folder that a newer program wrote is left alone.
+func TestNewerFormat(t *testing.T) {
+	fs := vfs.NewMem()
+	db, err := pebble.Open("db", &pebble.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Set([]byte("s/format"), []byte("99"), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := local.Open(local.Options{Dir: "db", FS: fs}); err == nil || !strings.Contains(err.Error(), `"99"`) {
+		t.Errorf("got %v, want an error that names the format", err)
+	}
 }
