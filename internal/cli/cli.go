@@ -94,7 +94,7 @@ claim; a room of loops makes it true and keeps it true.
 	for id, cmds := range map[string][]*cobra.Command{
 		"cluster": {newUp(c), newDown(c), newStatus(c)},
 		"use":     {newKubectl(c), newImage(c), newDemo(c)},
-		"parts":   {newServer(c), newControllers(c), newScheduler(c), newAgent(c)},
+		"parts":   {newServer(c), newControllers(c), newScheduler(c), newAgent(c), newSimnodes(c)},
 	} {
 		for _, cmd := range cmds {
 			cmd.GroupID = id

@@ -68,6 +68,17 @@ func newScheduler(c *common) *cobra.Command {
 		"Run the scheduler, talking to the API server over the network. Two copies may\nrun at once: the API server takes one binding for a pod and refuses the other.", cluster.RunScheduler)
 }
 
+func newSimnodes(c *common) *cobra.Command {
+	var n int
+	cmd := part(c, "simnodes", "Run simulated nodes alone, over the network",
+		"Run simulated nodes, whose pods go through their phases without containers. They\nare many nodes in one, so they need the administrator's kubeconfig.",
+		func(ctx context.Context, o cluster.Options, kubeconfig string) error {
+			return cluster.RunSimulated(ctx, o, kubeconfig, n)
+		})
+	cmd.Flags().IntVar(&n, "count", 1, "how many nodes")
+	return cmd
+}
+
 func newAgent(c *common) *cobra.Command {
 	var o cluster.Options
 	var join cluster.JoinOptions

@@ -108,3 +108,20 @@ func (s *State) save() error {
 // apiServiceIP is the cluster IP of the service default/kubernetes: the first
 // of the range.
 func (s *State) apiServiceIP() netip.Addr { return s.ServiceCIDR.Masked().Addr().Next() }
+
+// Ranges are the address ranges of a cluster, as the API server tells them to
+// parts elsewhere.
+type Ranges struct {
+	Cluster netip.Prefix `json:"clusterCIDR"`
+	Service netip.Prefix `json:"serviceCIDR"`
+}
+
+func (s *State) ranges() Ranges { return Ranges{s.ClusterCIDR, s.ServiceCIDR} }
+
+// gateway is the address of this machine's bridge, once it is a node.
+func (s *State) gateway() netip.Addr {
+	if !s.PodCIDR.IsValid() {
+		return netip.Addr{}
+	}
+	return network.Config{PodCIDR: s.PodCIDR}.Gateway()
+}

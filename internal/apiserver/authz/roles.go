@@ -38,7 +38,7 @@ var Roles = []Role{
 		Name:   "system:discovery",
 		Groups: []string{authn.Authenticated},
 		Rules: []Rule{{Verbs: getPath, Paths: []string{
-			"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/readyz",
+			"/api", "/api/*", "/apis", "/apis/*", "/setpoint/v1/ranges", "/healthz", "/livez", "/readyz",
 			"/openapi", "/openapi/*", "/version", "/version/",
 		}}},
 	},

@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/containerd"
+	"github.com/setpoint-project/setpoint/internal/kubelet"
+	"github.com/setpoint-project/setpoint/internal/network"
+	"github.com/setpoint-project/setpoint/internal/network/proxy"
+	"github.com/setpoint-project/setpoint/internal/pki"
+)
+
+// node is this machine as a node: network, container runtime, kubelet and
+// service proxy.
+type node struct {
+	opts  *Options
+	state *State
+	name  string
+	host  *network.Host
+	ip    netip.Addr
+	log   *slog.Logger
+}
+
+// nodeName is the flag's, or the host name in the form that a Node's name
+// must have.
+func nodeName(o *Options) (string, error) {
+	if o.NodeName != "" {
+		return o.NodeName, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("--node-name is needed: %w", err)
+	}
+	return strings.ToLower(strings.TrimSpace(name)), nil
+}
+
+// newNode raises the network of this machine, with the part of the pod range
+// that the state names.
+func newNode(o *Options, s *State, name string) (*node, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("a node of this machine needs root: run it as root, or with --nodes sim=3 or --nodes none")
+	}
+	n := &node{opts: o, state: s, name: name, ip: o.NodeIP, log: o.logger()}
+	n.host = &network.Host{Config: network.Config{Instance: s.Instance, ClusterCIDR: s.ClusterCIDR, ServiceCIDR: s.ServiceCIDR, PodCIDR: s.PodCIDR}}
+	if err := n.host.Up(); err != nil {
+		return nil, err
+	}
+	if !n.ip.IsValid() {
+		n.ip = n.host.Gateway()
+	}
+	return n, n.host.WriteCNIConf(n.cniConf(), filepath.Join(o.DataDir, "cni"))
+}
+
+// register makes the Node, or finds it, and returns its part of the pod range:
+// podCIDR when that is valid, else what the loop that gives parts out decides.
+func register(ctx context.Context, c client.Interface, name string, podCIDR netip.Prefix) (netip.Prefix, error) {
+	want := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		corev1.LabelHostname: name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH}}}
+	if podCIDR.IsValid() {
+		want.Spec.PodCIDR, want.Spec.PodCIDRs = podCIDR.String(), []string{podCIDR.String()}
+	}
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		node, err := client.Get[*corev1.Node](ctx, c, client.Nodes, "", name)
+		if apierrors.IsNotFound(err) {
+			node, err = client.Create(ctx, c, client.Nodes, want)
+		}
+		switch {
+		case err == nil && node.Spec.PodCIDR != "":
+			have, err := netip.ParsePrefix(node.Spec.PodCIDR)
+			if err == nil && podCIDR.IsValid() && have != podCIDR {
+				err = fmt.Errorf("node %s has the pod range %s, but this machine's network was set up for %s: delete the Node, or `setpoint down` and start again", name, have, podCIDR)
+			}
+			return have, err
+		case err != nil && !apierrors.IsAlreadyExists(err) && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)):
+			return netip.Prefix{}, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return netip.Prefix{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (n *node) cniConf() string { return filepath.Join(n.opts.DataDir, "cni", "net.d") }
+
+// cgroupParent is the cgroup of all pods of the cluster on this machine.
+func cgroupParent(instance string) string { return "/setpoint-" + instance }
+
+// supervisor of the carried runtime.
+func newSupervisor(o *Options, s *State) (*containerd.Supervisor, error) {
+	return containerd.New(containerd.Options{DataDir: o.DataDir, Instance: s.Instance,
+		CNIConfDir: filepath.Join(o.DataDir, "cni", "net.d"), CgroupParent: cgroupParent(s.Instance), Logger: o.logger()})
+}
+
+// identities of a node's two parts.
+func nodeIdentity(name string) client.Identity {
+	return client.Identity{User: pki.NodeUserPrefix + name, Groups: []string{pki.NodesGroup}, UserAgent: "setpoint-kubelet"}
+}
+
+var proxyIdentity = client.Identity{User: pki.ProxyUser, UserAgent: "setpoint-proxy"}
+
+// run runs the node until p's context ends.
+func (n *node) run(p *parts, dial connect, certs kubeletCerts, gaps *gapList) error {
+	kc, err := dial(nodeIdentity(n.name))
+	if err != nil {
+		return err
+	}
+	pc, err := dial(proxyIdentity)
+	if err != nil {
+		return err
+	}
+	endpoint := n.opts.RuntimeEndpoint
+	ready := make(chan struct{})
+	if endpoint == "" {
+		supervisor, err := newSupervisor(n.opts, n.state)
+		if err != nil {
+			return err
+		}
+		endpoint = supervisor.Endpoint()
+		p.run("container runtime", supervisor.Run)
+		p.run("container runtime", func(ctx context.Context) error {
+			select {
+			case <-supervisor.Ready():
+				close(ready)
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	} else {
+		close(ready)
+	}
+
+	serviceProxy := proxy.New(n.host, n.name, pc, n.log)
+	routes := network.NewNodeRoutes(n.host, n.name, pc, n.log)
+	gaps.add(serviceProxy)
+	gaps.add(routes)
+	p.run("service proxy", serviceProxy.Run)
+	p.run("node routes", routes.Run)
+	p.run("kubelet", func(ctx context.Context) error {
+		if _, err := register(ctx, kc, n.name, n.host.PodCIDR); err != nil {
+			return err
+		}
+		k, err := kubelet.New(kubelet.Options{
+			NodeName: n.name, Client: kc, RuntimeEndpoint: endpoint,
+			RootDir: filepath.Join(n.opts.DataDir, "kubelet"), PodLogsDir: filepath.Join(n.opts.DataDir, "logs", "pods"),
+			NodeIP: n.ip, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain,
+			CgroupParent: cgroupParent(n.state.Instance), Owner: n.state.Instance, Logger: n.log, Ready: ready,
+		})
+		if err != nil {
+			return err
+		}
+		gaps.add(k)
+		return k.Run(ctx)
+	})
+	return nil
+}
+
+// kubeletCerts is what a kubelet serves with, and whose clients it knows.
+type kubeletCerts struct {
+	serving func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	clients *x509.CertPool
+}

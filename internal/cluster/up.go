@@ -1,0 +1,207 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/controllers"
+	"github.com/setpoint-project/setpoint/internal/controllers/bootstrap"
+	"github.com/setpoint-project/setpoint/internal/pki"
+	"github.com/setpoint-project/setpoint/internal/simnode"
+)
+
+// Up runs a whole cluster until ctx ends.
+func Up(ctx context.Context, o Options) error {
+	begin := time.Now()
+	want, err := parseNodes(o.Nodes)
+	if err != nil {
+		return err
+	}
+	c, err := openCluster(&o)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	var host *node
+	if want.host {
+		if host, err = c.hostNode(); err != nil {
+			return err
+		}
+	}
+	p := newParts(ctx)
+	if err := c.runAll(p, begin, host, want.sim); err != nil {
+		p.cancel(err)
+	}
+	return p.wait(ctx)
+}
+
+func (c *controlPlane) runAll(p *parts, begin time.Time, host *node, simulated int) error {
+	if err := c.start(p, begin); err != nil {
+		return err
+	}
+	if err := startLoops(p, c.dial, c.state.ranges(), c.authority.CAPEM(), c.gaps, c.log); err != nil {
+		return err
+	}
+	if err := startScheduler(p, c.dial, c.gaps, c.log); err != nil {
+		return err
+	}
+	if simulated > 0 {
+		if err := startSimulated(p, c.dial, simulated, c.gaps, c.log); err != nil {
+			return err
+		}
+	}
+	if host == nil {
+		return nil
+	}
+	certs, err := c.kubeletCerts(host)
+	if err != nil {
+		return err
+	}
+	return host.run(p, c.dial, certs, c.gaps)
+}
+
+// openCluster opens the data folder and the control plane, and notes that
+// this process has it now.
+func openCluster(o *Options) (*controlPlane, error) {
+	state, err := openState(o)
+	if err != nil {
+		return nil, err
+	}
+	c, err := openControlPlane(o, state)
+	if err != nil {
+		return nil, err
+	}
+	state.Listen, state.PID = c.listeners[0].Addr().String(), os.Getpid()
+	if err := state.save(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// start serves the API and says so once it answers.
+func (c *controlPlane) start(p *parts, begin time.Time) error {
+	if err := c.run(p); err != nil {
+		return err
+	}
+	info, err := c.writeKubeconfigs()
+	if err != nil {
+		return err
+	}
+	if err := c.untilReady(p.ctx); err != nil {
+		return err
+	}
+	if err := c.startBootstrap(p); err != nil {
+		return err
+	}
+	info.Took = time.Since(begin)
+	if c.opts.Ready != nil {
+		c.opts.Ready(info)
+	}
+	return nil
+}
+
+// untilReady asks the server itself, over TLS, as a client would.
+func (c *controlPlane) untilReady(ctx context.Context) error {
+	pair, err := c.authority.Admin()
+	if err != nil {
+		return err
+	}
+	return probeReady(ctx, reachable(c.listeners[0]).String(), &tls.Config{RootCAs: c.authority.Pool(), Certificates: []tls.Certificate{*pair.TLS()}})
+}
+
+// startBootstrap runs the loop that keeps what every cluster has: namespaces,
+// and the service by which pods reach this very server.
+func (c *controlPlane) startBootstrap(p *parts) error {
+	at := c.forPods
+	if !at.IsValid() {
+		at = reachable(c.listeners[0]).AddrPort()
+	}
+	server := bootstrap.Server{ServiceIP: c.state.apiServiceIP(), Port: int32(at.Port())}
+	// An endpoint on loopback would be the pod itself, and is not allowed.
+	if addr := at.Addr().Unmap(); !addr.IsLoopback() {
+		server.Addresses = []netip.Addr{addr}
+	}
+	l := bootstrap.New(controllers.Options{Client: c.self(), Logger: c.log}, server)
+	c.gaps.add(l)
+	p.run(l.Name(), l.Run)
+	return c.untilNamespaces(p.ctx)
+}
+
+// untilNamespaces waits for the namespaces that every cluster has, so that
+// nobody who was told that the cluster is ready misses one.
+func (c *controlPlane) untilNamespaces(ctx context.Context) error {
+	view := c.self().View(client.Namespaces, client.ViewOptions{})
+	changed := make(chan struct{}, 1)
+	defer view.Handle(func(_, _ client.Object) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})()
+	for _, name := range bootstrap.Namespaces {
+		for view.Get("", name) == nil {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// hostNode makes this machine a node of the cluster in this process: its
+// network is there when it returns.
+func (c *controlPlane) hostNode() (*node, error) {
+	name, err := nodeName(c.opts)
+	if err != nil {
+		return nil, err
+	}
+	if !c.state.PodCIDR.IsValid() {
+		// The first part of the range; the loop that gives parts out leaves it
+		// to whoever has it.
+		c.state.PodCIDR = netip.PrefixFrom(c.state.ClusterCIDR.Masked().Addr(), max(24, c.state.ClusterCIDR.Bits()))
+	}
+	c.state.Node = name
+	if err := c.state.save(); err != nil {
+		return nil, err
+	}
+	n, err := newNode(c.opts, c.state, name)
+	if err != nil {
+		return nil, err
+	}
+	return n, c.alsoListen(n.host.Gateway())
+}
+
+func (c *controlPlane) kubeletCerts(n *node) (kubeletCerts, error) {
+	serving, err := pki.NewRotating(func() (*pki.Pair, error) {
+		return c.authority.KubeletServing(n.name, []net.IP{net.IP(n.ip.AsSlice())})
+	})
+	if err != nil {
+		return kubeletCerts{}, err
+	}
+	return kubeletCerts{serving.GetCertificate, c.authority.Pool()}, nil
+}
+
+// startSimulated runs simulated nodes. They are many nodes in one process, for
+// which no single node's rights would do.
+func startSimulated(p *parts, dial connect, n int, gaps *gapList, log *slog.Logger) error {
+	c, err := dial(client.Identity{User: "setpoint:simulated-nodes", Groups: []string{pki.MastersGroup}, UserAgent: "setpoint-simnodes"})
+	if err != nil {
+		return err
+	}
+	nodes, err := simnode.New(simnode.Options{Client: c, Count: n, Logger: log})
+	if err != nil {
+		return err
+	}
+	gaps.add(nodes)
+	p.run("simulated nodes", nodes.Run)
+	return nil
+}
