@@ -69,34 +69,66 @@ func ImportImage(ctx context.Context, socket string, archive io.Reader) ([]strin
 }
 
 func importImage(ctx context.Context, conn *grpc.ClientConn, archive io.Reader) ([]string, error) {
-	ctx, cancel := context.WithCancel(inNamespace(ctx))
-	defer cancel()
 	plain, err := decompress(archive)
 	if err != nil {
 		return nil, err
 	}
-	defer plain.Close()
-	content, err := openStream(ctx, conn)
+	names, err := transfer(inNamespace(ctx), conn, plain)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
+	if len(names) == 0 {
+		return nil, errors.New("import image: the archive gives its images no names: save them by name, as in `docker save NAME:TAG`")
+	}
+	return names, awaitVisible(ctx, conn, names)
+}
+
+// transfer streams the archive to the daemon, closes it, and returns the names
+// of the images that it held.
+func transfer(ctx context.Context, conn *grpc.ClientConn, archive io.ReadCloser) ([]string, error) {
+	streams, cancel := context.WithCancel(ctx)
+	defer cancel()
+	content, err := openStream(streams, conn)
+	if err != nil {
+		return nil, errors.Join(err, archive.Close())
+	}
+	read := make(chan error, 1)
+	go func() {
+		err := content.copyFrom(streams, archive)
+		if err != nil {
+			cancel() // the daemon must not take a part for the whole
+		}
+		read <- errors.Join(err, archive.Close())
+	}()
+	names, err := request(streams, conn, content.id)
+	cancel()
+	// Wait until nobody reads from the archive any more, which is the caller's
+	// again, but not for a reader that is stuck when the caller has given up.
+	select {
+	case cause := <-read:
+		if cause != nil {
+			return nil, cause
+		}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return names, err
+}
+
+// request has the daemon import from a stream, and unpack so that the first
+// container need not wait for it.
+func request(ctx context.Context, conn *grpc.ClientConn, stream string) ([]string, error) {
 	progress, err := openStream(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-
-	read := make(chan error, 1)
-	go func() {
-		err := content.copyFrom(ctx, plain)
-		if err != nil {
-			cancel() // the daemon would take a truncated archive for a whole one, or wait
-		}
-		read <- err
-	}()
 	saved := make(chan []string, 1)
 	go func() { saved <- savedNames(progress) }()
 
-	source, err := pack(&transfertypes.ImageImportStream{Stream: content.id})
+	source, err := pack(&transfertypes.ImageImportStream{Stream: stream})
 	if err != nil {
 		return nil, err
 	}
@@ -115,20 +147,9 @@ func importImage(ctx context.Context, conn *grpc.ClientConn, archive io.Reader) 
 		Options: &transferapi.TransferOptions{ProgressStream: progress.id},
 	})
 	if err != nil {
-		select {
-		case cause := <-read:
-			if cause != nil {
-				return nil, cause
-			}
-		default:
-		}
 		return nil, fmt.Errorf("import image for linux/%s: %s", runtime.GOARCH, status.Convert(err).Message())
 	}
-	names := <-saved
-	if len(names) == 0 {
-		return nil, errors.New("import image: the archive gives its images no names: save them by name, as in `docker save NAME:TAG`")
-	}
-	return names, awaitVisible(ctx, conn, names)
+	return <-saved, nil
 }
 
 // savedNames reads progress until its end and returns the images stored.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -118,6 +119,20 @@ func TestImages(t *testing.T) {
 			i.wantImage(t, "example.com/h:1", false)
 		})
 	}
+
+	t.Run("given up while the reader is stuck", func(t *testing.T) {
+		r, w := io.Pipe()
+		defer w.Close()
+		ctx, cancel := context.WithCancel(i.context())
+		go func() {
+			// Too little for an archive; then nothing comes any more.
+			_, _ = w.Write(make([]byte, 512))
+			cancel()
+		}()
+		if _, err := ImportImage(ctx, socket, r); !errors.Is(err, context.Canceled) {
+			t.Errorf("import: %v, want %v", err, context.Canceled)
+		}
+	})
 
 	t.Run("remove", func(t *testing.T) {
 		if err := RemoveImage(i.context(), socket, "example.com/a:1"); err != nil {

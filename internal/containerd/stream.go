@@ -59,8 +59,9 @@ func pack(m proto.Message) (*anypb.Any, error) {
 }
 
 // copyFrom sends what r gives, no faster than the receiver grants: it sends
-// window updates, each of which permits so many bytes more. It returns nil
-// also when the receiver needs no more.
+// window updates, each of which permits so many bytes more. The error is that
+// of reading: when sending fails, the receiver has the reason, which may be that
+// it needs no more.
 func (s *stream) copyFrom(ctx context.Context, r io.Reader) error {
 	grants := make(chan int64)
 	go func() {
@@ -95,15 +96,13 @@ func (s *stream) copyFrom(ctx context.Context, r io.Reader) error {
 		n, err := r.Read(buffer[:min(window, maxChunk)])
 		if n > 0 {
 			window -= int64(n)
-			if err := s.send(&transferapi.Data{Data: buffer[:n]}); err != nil {
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				return err
+			if s.send(&transferapi.Data{Data: buffer[:n]}) != nil {
+				return nil
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return s.CloseSend()
+			_ = s.CloseSend()
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("read image archive: %w", err)
