@@ -144,6 +144,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.pods.Handle(s.podChanged)()
 	defer s.inbox.writes.Wait()
 
+	// What is placed must be known before anything is: a look at all does not
+	// trust events for it.
+	s.lookAtAll()
 	timer := time.NewTimer(resync)
 	defer timer.Stop()
 	next := time.Now().Add(resync)

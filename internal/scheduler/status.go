@@ -98,15 +98,18 @@ func (w *statusWriter) done(ctx context.Context, r statusResult) error {
 	w.inFlight--
 	delete(w.writing, r.key)
 	w.start(ctx)
-	if r.err == nil || apierrors.IsNotFound(r.err) || apierrors.IsConflict(r.err) || ctx.Err() != nil {
-		return nil // gone, or another pod by that name
+	if r.err == nil || apierrors.IsNotFound(r.err) || ctx.Err() != nil {
+		return nil
 	}
 	return r.err
 }
 
+// write patches the condition, if the pod is still as it was when it was
+// refused: a late write must not say of a pod that somebody has placed since
+// that it cannot be.
 func (w *statusWriter) write(ctx context.Context, s statusWrite) error {
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": s.pod.UID},
+		"metadata": map[string]any{"uid": s.pod.UID, "resourceVersion": s.pod.ResourceVersion},
 		"status":   map[string]any{"conditions": []corev1.PodCondition{s.condition}},
 	})
 	if err != nil {
