@@ -96,7 +96,9 @@ func (v *faultyView) run() {
 		case <-v.client.ctx.Done():
 			return
 		case <-relist.C:
-			v.relist()
+			if f := v.client.current(); f.LoseEvent+f.LateEvent > 0 {
+				v.relist()
+			}
 		case <-v.wake:
 			v.catchUp()
 		}

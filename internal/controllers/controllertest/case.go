@@ -24,7 +24,8 @@
 //   - in every fifth seed, two copies of the loops at once.
 //
 // Then the faults end, the world settles, and the end must be the same text in
-// both plays. After that, an hour must pass without a single write.
+// both plays. After that, a quarter of an hour must pass without a
+// single write.
 //
 // A failure names its seed; go test -run TestConverges -seed N plays it again,
 // -runs N plays more.

@@ -30,7 +30,7 @@ const (
 	// settling is enough for the longest back-off of a loop, twice.
 	settling = 12 * time.Minute
 	// quiet is how long nothing may be written.
-	quiet = time.Hour
+	quiet = 15 * time.Minute
 	// lives bounds the crashes of one play.
 	lives = 4
 )

@@ -82,7 +82,9 @@ func others(o controllers.Options) []controllers.Controller {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops:  func(o controllers.Options) []controllers.Controller { return []controllers.Controller{deployment.New(o)} },
+		Loops: func(o controllers.Options) []controllers.Controller {
+			return []controllers.Controller{deployment.New(o)}
+		},
 		Others: others,
 		Start:  func(w *controllertest.World) { w.Create(client.Deployments, deploymentOf(w.Rand)) },
 		Meanwhile: func(w *controllertest.World) {

@@ -83,7 +83,7 @@ func (k *kinds) unsynced() string {
 // follow brings the monitors in line with what is served: begin makes one for
 // a new resource, end takes leave of one that is gone.
 func (k *kinds) follow(infos []client.ResourceInfo, begin func(client.ResourceInfo) *monitor, end func(*monitor)) {
-	served := map[schema.GroupResource]bool{}
+	served := make(map[schema.GroupResource]bool, len(infos))
 	for _, info := range infos {
 		res := info.Resource.GroupResource()
 		if ignored[res] || !followable(info) {
