@@ -44,6 +44,7 @@ func (s *Supervisor) Down(ctx context.Context) error {
 		unmountBelow(s.layout.root()),
 		removeCgroups(ctx, s.options.CgroupParent),
 		removeCgroups(ctx, s.layout.cgroup),
+		forgetNetworks(cniResults, s.layout.run),
 		os.RemoveAll(s.layout.run),
 	)
 }

@@ -239,6 +239,15 @@ func (i *instance) traces() []string {
 	if _, err := os.Stat(l.run); err == nil {
 		found = append(found, "folder "+l.run)
 	}
+	notes, err := filepath.Glob(cniResults + "/*")
+	if err != nil {
+		i.Fatal(err)
+	}
+	for _, note := range notes {
+		if data, err := os.ReadFile(note); err == nil && strings.Contains(string(data), l.run+"/") {
+			found = append(found, "note "+note)
+		}
+	}
 	links, err := os.ReadDir("/sys/class/net")
 	if err == nil {
 		for _, link := range links {
