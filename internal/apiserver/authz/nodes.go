@@ -30,6 +30,9 @@ type Nodes struct {
 // nodeRules are what every kubelet may do.
 var nodeRules = []Rule{
 	{Verbs: read, Groups: core, Resources: []string{"services", "nodes", "pods"}},
+	// A deviation from upstream: the service proxy is part of a node here, not
+	// a workload with an identity of its own.
+	{Verbs: read, Groups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}},
 	{Verbs: []string{"create", "update", "patch"}, Groups: core, Resources: []string{"nodes"}},
 	{Verbs: []string{"update", "patch"}, Groups: core, Resources: []string{"nodes/status"}},
 	{Verbs: []string{"create", "delete"}, Groups: core, Resources: []string{"pods"}}, // mirror pods; ended pods
