@@ -109,20 +109,14 @@ func newSupervisor(o *Options, s *State) (*containerd.Supervisor, error) {
 		CNIConfDir: filepath.Join(o.DataDir, "cni", "net.d"), CgroupParent: cgroupParent(s.Instance), Logger: o.logger()})
 }
 
-// identities of a node's two parts.
+// nodeIdentity is that of the kubelet and all else that runs on a node.
 func nodeIdentity(name string) client.Identity {
-	return client.Identity{User: pki.NodeUserPrefix + name, Groups: []string{pki.NodesGroup}, UserAgent: "setpoint-kubelet"}
+	return client.Identity{User: pki.NodeUserPrefix + name, Groups: []string{pki.NodesGroup}, UserAgent: "setpoint-node"}
 }
-
-var proxyIdentity = client.Identity{User: pki.ProxyUser, UserAgent: "setpoint-proxy"}
 
 // run runs the node until p's context ends.
 func (n *node) run(p *parts, dial connect, certs kubeletCerts, gaps *gapList) error {
 	kc, err := dial(nodeIdentity(n.name))
-	if err != nil {
-		return err
-	}
-	pc, err := dial(proxyIdentity)
 	if err != nil {
 		return err
 	}
@@ -147,8 +141,8 @@ func (n *node) run(p *parts, dial connect, certs kubeletCerts, gaps *gapList) er
 		close(ready)
 	}
 
-	serviceProxy := proxy.New(n.host, n.name, pc, n.log)
-	routes := network.NewNodeRoutes(n.host, n.name, pc, n.log)
+	serviceProxy := proxy.New(n.host, n.name, kc, n.log)
+	routes := network.NewNodeRoutes(n.host, n.name, kc, n.log)
 	gaps.add(serviceProxy)
 	gaps.add(routes)
 	p.run("service proxy", serviceProxy.Run)
