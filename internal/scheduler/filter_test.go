@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,5 +115,26 @@ func TestDiagnosisCountsNodes(t *testing.T) {
 	}
 	if got := (&placement{cluster: newCluster()}).diagnose(p); got != "no nodes available to schedule pods" {
 		t.Errorf("without nodes: %q", got)
+	}
+}
+
+// The short cut for plain pods must come to what the library does.
+func TestPlainRequests(t *testing.T) {
+	for i, pod := range []*corev1.Pod{
+		makePod("a"),
+		makePod("b", requests("cpu", "100m", "memory", "64Mi", "example.com/gpu", "2")),
+		makePod("c", requests("memory", "1Gi"), func(p *corev1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: resources("cpu", "2", "ephemeral-storage", "1Gi")}}, corev1.Container{})
+		}),
+	} {
+		if !plain(pod) {
+			t.Fatalf("pod %d is not plain", i)
+		}
+		got, cpu, memory := podRequests(pod)
+		pod.Spec.Overhead = resources() // takes the long way
+		want, wantCPU, wantMemory := podRequests(pod)
+		if plain(pod) || !reflect.DeepEqual(got, want) || cpu != wantCPU || memory != wantMemory {
+			t.Errorf("pod %d: got %+v %d %d, want %+v %d %d", i, got, cpu, memory, want, wantCPU, wantMemory)
+		}
 	}
 }

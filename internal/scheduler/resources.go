@@ -75,33 +75,41 @@ var nonZero = corev1.ResourceList{
 // containers, pod-level resources, overhead, resizes in progress), and the
 // CPU and memory it is scored by.
 func podRequests(pod *corev1.Pod) (requests amounts, scoreCPU, scoreMemory int64) {
+	if plain(pod) {
+		return sumRequests(pod.Spec.Containers)
+	}
 	opts := podresource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
 	requests = amountsOf(podresource.PodRequests(pod, opts))
-	if asksForBoth(pod) {
-		return requests, requests.milliCPU, requests.memory
-	}
 	opts.NonMissingContainerRequests = nonZero
 	list := podresource.PodRequests(pod, opts)
 	return requests, list.Cpu().MilliValue(), list.Memory().Value()
 }
 
-// asksForBoth reports that no container leaves out CPU or memory, so that the
-// amounts to score by are those asked for.
-func asksForBoth(pod *corev1.Pod) bool {
-	both := func(c *corev1.Container) bool {
-		_, cpu := c.Resources.Requests[corev1.ResourceCPU]
-		_, memory := c.Resources.Requests[corev1.ResourceMemory]
-		return cpu && memory
+// plain pods, which most are, ask for the sum of their containers' requests.
+func plain(pod *corev1.Pod) bool {
+	if len(pod.Spec.InitContainers) > 0 || pod.Spec.Resources != nil || pod.Spec.Overhead != nil || pod.Status.Resources != nil {
+		return false
 	}
-	for i := range pod.Spec.InitContainers {
-		if !both(&pod.Spec.InitContainers[i]) {
-			return false
-		}
-	}
-	for i := range pod.Spec.Containers {
-		if !both(&pod.Spec.Containers[i]) {
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Resources != nil || c.AllocatedResources != nil {
 			return false
 		}
 	}
 	return true
+}
+
+func sumRequests(containers []corev1.Container) (requests amounts, scoreCPU, scoreMemory int64) {
+	for i := range containers {
+		list := containers[i].Resources.Requests
+		one := amountsOf(list)
+		requests.add(&one, 1)
+		if _, ok := list[corev1.ResourceCPU]; !ok {
+			one.milliCPU = defaultMilliCPU
+		}
+		if _, ok := list[corev1.ResourceMemory]; !ok {
+			one.memory = defaultMemory
+		}
+		scoreCPU, scoreMemory = scoreCPU+one.milliCPU, scoreMemory+one.memory
+	}
+	return requests, scoreCPU, scoreMemory
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/client"
@@ -52,12 +51,15 @@ func (s *Nodes) lookAtNode(ctx context.Context, key loop.Key) (loop.Outcome, err
 		return s.observed(key, loop.WaitFor("Node "+key.Name, "silent by its annotation"), nil)
 	}
 	now := time.Now()
-	if status := nodeStatus(node, s.newNode(b.index, now), now); status != nil {
-		_, err := s.opts.Client.Update(ctx, client.Nodes, status, "status")
-		return s.observed(key, loop.Acted("wrote the node's status"), err)
+	if !s.posted(node, now) {
+		if status := nodeStatus(node, s.newNode(b.index, now), now); status != nil {
+			_, err := s.opts.Client.Update(ctx, client.Nodes, status, "status")
+			return s.observed(key, loop.Acted("wrote the node's status"), err)
+		}
 	}
 	if b.lease == nil || !now.Before(b.due) {
-		return s.observed(key, loop.Acted("renewed the lease"), s.renew(ctx, b, node, now))
+		err := s.renew(ctx, b, node, now)
+		return s.observed(key, loop.DoneUntil(b.due.Sub(now)), err)
 	}
 	return s.observed(key, loop.DoneUntil(b.due.Sub(now)), nil)
 }
@@ -115,19 +117,13 @@ func (s *Nodes) writeLease(ctx context.Context, b *beat, node *corev1.Node, now 
 // newNode is the node as it registers.
 func (s *Nodes) newNode(i int, now time.Time) *corev1.Node {
 	name, address := s.nodeName(i), s.addresses.ofNode(i)
-	amounts := corev1.ResourceList{
-		corev1.ResourceCPU:              resource.MustParse(s.opts.CPU),
-		corev1.ResourceMemory:           resource.MustParse(s.opts.Memory),
-		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
-		corev1.ResourcePods:             *resource.NewQuantity(int64(s.opts.Pods), resource.DecimalSI),
-	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 			"setpoint.dev/simulated": "true",
 		}},
 		Status: corev1.NodeStatus{
-			Capacity: amounts, Allocatable: amounts.DeepCopy(),
+			Capacity: s.amounts.DeepCopy(), Allocatable: s.amounts.DeepCopy(),
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: name}},
 			NodeInfo: corev1.NodeSystemInfo{
 				MachineID: name, SystemUUID: name, BootID: name, OperatingSystem: "linux", Architecture: "amd64",
@@ -153,6 +149,27 @@ func conditions(now time.Time) []corev1.NodeCondition {
 		condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 		condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"),
 	}
+}
+
+// posted tells of most nodes that nodeStatus has nothing to say about them,
+// without making a status to compare with.
+func (s *Nodes) posted(node *corev1.Node, now time.Time) bool {
+	st := &node.Status
+	if len(st.Conditions) != 4 || st.NodeInfo.KubeletVersion != s.opts.Version || len(st.Addresses) != 2 || len(st.Capacity) != 4 || len(st.Allocatable) != 4 {
+		return false
+	}
+	for name, q := range s.amounts {
+		if q.Cmp(st.Capacity[name]) != 0 || q.Cmp(st.Allocatable[name]) != 0 {
+			return false
+		}
+	}
+	for i := range st.Conditions {
+		c := &st.Conditions[i]
+		if (c.Status == corev1.ConditionTrue) != (c.Type == corev1.NodeReady) || c.Status == corev1.ConditionUnknown || now.Sub(c.LastHeartbeatTime.Time) >= statusEvery {
+			return false
+		}
+	}
+	return true
 }
 
 // nodeStatus returns the node with the status that must be written now, or nil

@@ -16,10 +16,26 @@ func TestNodeStatus(t *testing.T) {
 	if err := opts.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	s := &Nodes{opts: opts, addresses: newAddresses(netip.MustParsePrefix(opts.Addresses))}
+	s := &Nodes{opts: opts, amounts: opts.amounts(), addresses: newAddresses(netip.MustParsePrefix(opts.Addresses))}
 	node := s.newNode(2, now)
 	if node.Name != "sim-2" || node.Labels["zone"] != "a" || node.Status.Addresses[0].Address != "198.18.0.3" {
 		t.Errorf("node %+v", node)
+	}
+	// What posted says must be what nodeStatus would do.
+	for i, change := range []func(*corev1.Node){
+		func(*corev1.Node) {},
+		func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown },
+		func(n *corev1.Node) { n.Status.Conditions[3].Status = corev1.ConditionFalse },
+		func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[1:] },
+		func(n *corev1.Node) { delete(n.Status.Allocatable, corev1.ResourcePods) },
+		func(n *corev1.Node) { n.Status.Capacity[corev1.ResourceCPU] = n.Status.Capacity[corev1.ResourcePods] },
+		func(n *corev1.Node) { n.Status.Addresses = nil },
+	} {
+		n := node.DeepCopy()
+		change(n)
+		if got := nodeStatus(n, s.newNode(2, now), now); s.posted(n, now) != (got == nil) {
+			t.Errorf("node %d: posted differs from nodeStatus: %+v", i, got)
+		}
 	}
 	at := func(d time.Duration) *corev1.Node { return s.newNode(2, now.Add(d)) }
 	if got := nodeStatus(node, at(statusEvery-1), now.Add(statusEvery-1)); got != nil {

@@ -50,21 +50,22 @@ func (s *Nodes) lookAtPod(ctx context.Context, key loop.Key) (loop.Outcome, erro
 	next := podStep(pod, hostIP, podIP, time.Now())
 	switch {
 	case next.remove:
-		return loop.Acted("%s", next.what), gone(s.opts.Client.Delete(ctx, client.Pods, key.Namespace, key.Name, metav1.DeleteOptions{
+		return loop.Done(), gone(s.opts.Client.Delete(ctx, client.Pods, key.Namespace, key.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
 	case next.status != nil:
 		update := *pod // Update copies what it is given; only the status is replaced here
 		update.Status = *next.status
 		_, err := s.opts.Client.Update(ctx, client.Pods, &update, "status")
-		return loop.Acted("%s", next.what), gone(err)
+		// The view shows it soon, and a change is a look.
+		return loop.Done(), gone(err)
 	}
 	return loop.DoneUntil(next.wait), nil
 }
 
-// gone forgives that what was to be changed is no more, or another one.
+// gone forgives that what was to be changed is no more.
 func gone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the view shows it soon, and a change is a look
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
 	return err
 }
@@ -84,9 +85,10 @@ func podStep(pod *corev1.Pod, hostIP, podIP string, now time.Time) step {
 	if ended(pod) {
 		return step{}
 	}
-	want := running(pod, hostIP, podIP, now)
-	if want != nil {
-		return step{status: want, what: "started the containers"}
+	if !steady(pod, hostIP, podIP) {
+		if want := running(pod, hostIP, podIP, now); want != nil {
+			return step{status: want, what: "started the containers"}
+		}
 	}
 	after, err := time.ParseDuration(pod.Annotations[ExitAfter])
 	if err != nil {
@@ -120,6 +122,33 @@ func startedAt(pod *corev1.Pod) time.Time {
 		}
 	}
 	return at
+}
+
+// steady tells of most pods that run that running has nothing to write for
+// them, without making a status to compare with.
+func steady(pod *corev1.Pod, hostIP, podIP string) bool {
+	st := &pod.Status
+	if st.Phase != corev1.PodRunning || st.HostIP != hostIP || st.PodIP != podIP || st.ObservedGeneration != pod.Generation ||
+		pod.Annotations[NotReady] != "" || len(pod.Spec.ReadinessGates) > 0 || len(pod.Spec.InitContainers) > 0 ||
+		len(st.ContainerStatuses) != len(pod.Spec.Containers) {
+		return false
+	}
+	for i := range st.ContainerStatuses {
+		c, spec := &st.ContainerStatuses[i], &pod.Spec.Containers[i]
+		if c.Name != spec.Name || c.Image != spec.Image || c.State.Running == nil || !c.Ready {
+			return false
+		}
+	}
+	met := 0
+	for i := range st.Conditions {
+		switch c := &st.Conditions[i]; c.Type {
+		case corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady:
+			if c.Status == corev1.ConditionTrue && c.Reason == "" && c.Message == "" {
+				met++
+			}
+		}
+	}
+	return met == 4
 }
 
 // running returns the status of a pod that runs, or nil if it is that already.

@@ -99,3 +99,28 @@ func TestInitContainersAndGates(t *testing.T) {
 		t.Errorf("never ready: %+v", c)
 	}
 }
+
+// What steady says must be what running would do, whatever a pod is like.
+func TestSteadyIsRunning(t *testing.T) {
+	break1 := []func(*corev1.Pod){
+		func(p *corev1.Pod) {},
+		func(p *corev1.Pod) { p.Generation++ },
+		func(p *corev1.Pod) { p.Status.PodIP = "10.9.9.9" },
+		func(p *corev1.Pod) { p.Status.HostIP = "" },
+		func(p *corev1.Pod) { p.Spec.Containers[0].Image = "app:2" },
+		func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d"}) },
+		func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = false },
+		func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} },
+		func(p *corev1.Pod) { p.Status.Conditions = p.Status.Conditions[:2] },
+		func(p *corev1.Pod) { p.Status.Conditions[2].Status = corev1.ConditionFalse },
+		func(p *corev1.Pod) { p.Status.Conditions[4].Reason = "Odd" },
+		func(p *corev1.Pod) { p.Annotations = map[string]string{NotReady: "true"} },
+		func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending },
+	}
+	for i, change := range break1 {
+		p := makePod(run, change)
+		if got := running(p, "10.0.0.1", "10.1.0.1", now); steady(p, "10.0.0.1", "10.1.0.1") != (got == nil) {
+			t.Errorf("pod %d: steady differs from running:\n%+v", i, got)
+		}
+	}
+}

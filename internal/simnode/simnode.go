@@ -100,6 +100,16 @@ func (o *Options) Validate() error {
 	return nil
 }
 
+// amounts are what each node has; the options must be valid.
+func (o *Options) amounts() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse(o.CPU),
+		corev1.ResourceMemory:           resource.MustParse(o.Memory),
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+		corev1.ResourcePods:             *resource.NewQuantity(int64(o.Pods), resource.DecimalSI),
+	}
+}
+
 // Nodes are simulated nodes, wired.
 type Nodes struct {
 	opts        Options
@@ -107,6 +117,7 @@ type Nodes struct {
 	nodeLoop    *loop.Loop
 	podLoop     *loop.Loop
 	addresses   *addresses
+	amounts     corev1.ResourceList // that each node has
 
 	mu    sync.Mutex
 	known map[string]*beat // by node name; guarded by mu
@@ -123,6 +134,7 @@ func New(opts Options) (*Nodes, error) {
 		pods:      opts.Client.View(client.Pods, client.ViewOptions{}),
 		addresses: newAddresses(netip.MustParsePrefix(opts.Addresses)),
 		known:     make(map[string]*beat, opts.Count),
+		amounts:   opts.amounts(),
 	}
 	s.nodeLoop = loop.New(loop.Options{Name: "simnode", Reconcile: s.lookAtNode, Workers: 16, Logger: opts.Logger})
 	s.podLoop = loop.New(loop.Options{Name: "simnode-pod", Reconcile: s.lookAtPod, Workers: opts.Workers, Logger: opts.Logger})
