@@ -84,8 +84,10 @@ claim; a room of loops makes it true and keeps it true.
     setpoint down               stop its containers and take its network away`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// Flags before `kubectl` are ours, those after it are not.
+		TraverseChildren: true,
+		Args:             cobra.NoArgs,
+		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&c.dataDir, "data-dir", defaultDataDir(), "folder that holds everything the cluster keeps")
 	root.PersistentFlags().StringVar(&c.logLevel, "log-level", "warn", "least level that is logged to standard error: debug, info, warn, error")

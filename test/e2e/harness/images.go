@@ -3,6 +3,8 @@ package harness
 import (
 	"archive/tar"
 	"bytes"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -34,7 +36,7 @@ func StartRegistry(t testing.TB) *Registry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: registry.New()}
+	srv := &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
 	go srv.Serve(l)
 	t.Cleanup(func() { srv.Close() })
 	return &Registry{t, l.Addr().String()}
