@@ -263,22 +263,27 @@ func (c *Controller) reconcilePod(ctx context.Context, key loop.Key) (loop.Outco
 		}
 	case next.evict:
 		next.what = "evicted the pod for taint " + next.taint
+		// A view may be late; a pod is not to be told twice to go.
+		var live *corev1.Pod
+		if live, err = client.Get[*corev1.Pod](ctx, c.client, client.Pods, key.Namespace, key.Name); err != nil || live.DeletionTimestamp != nil {
+			break
+		}
 		err = c.client.Delete(ctx, client.Pods, key.Namespace, key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 		if err == nil {
 			c.events.Event(pod, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)
-			// The view shows it soon, and a change is a look.
-			return loop.Done(), nil
 		}
 	case next.wait > 0:
 		return loop.WaitFor("Node "+node.Name, "to be evicted for taint %s at %s", next.taint, now.Add(next.wait).UTC().Format(time.RFC3339)).In(next.wait), nil
 	default:
 		return loop.Done(), nil
 	}
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return loop.Done(), nil
-	}
-	if err != nil {
+	case err != nil:
 		return loop.Outcome{}, fmt.Errorf("%s: %w", next.what, err)
+	case next.evict:
+		return loop.Done(), nil // the view shows it soon, and a change is a look
 	}
 	return loop.Acted("%s", next.what), nil
 }
