@@ -12,12 +12,11 @@ func mutatingAdmissionPolicyBinding() *kinds.Kind {
 	split := strategy.Counted[admissionregistrationv1.MutatingAdmissionPolicyBinding]()
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "mutatingadmissionpolicybindings"}, Kind: "MutatingAdmissionPolicyBinding", Singular: "mutatingadmissionpolicybinding",
-		Categories:               []string{"api-extensions"},
-		StoragePrefix:            "/registry/mutatingadmissionpolicybindings/",
-		Versions:                 []kinds.Version{strategy.Version[admissionregistrationv1.MutatingAdmissionPolicyBinding, admissionregistrationv1.MutatingAdmissionPolicyBindingList](v1, nil)},
-		AllowUnconditionalUpdate: true,
-		PrepareCreate:            split.PrepareCreate,
-		PrepareUpdate:            split.PrepareUpdate,
-		Columns:                  strategy.NameAge(),
+		Categories:    []string{"api-extensions"},
+		StoragePrefix: "/registry/mutatingadmissionpolicybindings/",
+		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.MutatingAdmissionPolicyBinding, admissionregistrationv1.MutatingAdmissionPolicyBindingList](v1, nil)},
+		PrepareCreate: split.PrepareCreate,
+		PrepareUpdate: split.PrepareUpdate,
+		Columns:       strategy.NameAge(),
 	}
 }

@@ -15,6 +15,7 @@ func certificateSigningRequest() *kinds.Kind {
 		ShortNames:               []string{"csr"},
 		StoragePrefix:            "/registry/certificatesigningrequests/",
 		Versions:                 []kinds.Version{strategy.Version[certificatesv1.CertificateSigningRequest, certificatesv1.CertificateSigningRequestList](v1, nil)},
+		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,

@@ -11,9 +11,8 @@ import (
 func clusterTrustBundle() *kinds.Kind {
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "clustertrustbundles"}, Kind: "ClusterTrustBundle", Singular: "clustertrustbundle",
-		StoragePrefix:            "/registry/clustertrustbundles/",
-		Versions:                 []kinds.Version{strategy.Version[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList](v1, nil)},
-		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		StoragePrefix: "/registry/clustertrustbundles/",
+		Versions:      []kinds.Version{strategy.Version[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList](v1, nil)},
+		Columns:       strategy.NameAge(),
 	}
 }

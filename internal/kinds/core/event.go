@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -24,7 +25,17 @@ func event() *kinds.Kind {
 		},
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		Validate:                 strategy.Validate(validateEvent),
+		ValidateUpdate:           strategy.ValidateUpdate(func(e, _ *corev1.Event) field.ErrorList { return validateEvent(e) }),
+		SelectableFields:         strategy.Fields(eventFields),
+		FieldNames: []string{
+			"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+			"involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
+			"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid",
+			"regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath",
+			"reason", "reportingComponent", "reportingController", "source", "type",
+		},
+		Columns: eventColumns(),
 	}
 }
 

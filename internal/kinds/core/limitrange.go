@@ -14,6 +14,7 @@ func limitRange() *kinds.Kind {
 		ShortNames: []string{"limits"}, Namespaced: true,
 		StoragePrefix:            "/registry/limitranges/",
 		Versions:                 []kinds.Version{strategy.Version[corev1.LimitRange, corev1.LimitRangeList](v1, nil)},
+		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		Columns:                  strategy.NameAge(),
 	}

@@ -15,6 +15,7 @@ func podTemplate() *kinds.Kind {
 		Namespaced:               true,
 		StoragePrefix:            "/registry/podtemplates/",
 		Versions:                 []kinds.Version{strategy.Version[corev1.PodTemplate, corev1.PodTemplateList](v1, nil)},
+		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,

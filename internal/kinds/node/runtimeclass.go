@@ -11,9 +11,8 @@ import (
 func runtimeClass() *kinds.Kind {
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "runtimeclasses"}, Kind: "RuntimeClass", Singular: "runtimeclass",
-		StoragePrefix:            "/registry/runtimeclasses/",
-		Versions:                 []kinds.Version{strategy.Version[nodev1.RuntimeClass, nodev1.RuntimeClassList](v1, nil)},
-		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		StoragePrefix: "/registry/runtimeclasses/",
+		Versions:      []kinds.Version{strategy.Version[nodev1.RuntimeClass, nodev1.RuntimeClassList](v1, nil)},
+		Columns:       strategy.NameAge(),
 	}
 }

@@ -13,11 +13,10 @@ func podDisruptionBudget() *kinds.Kind {
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "poddisruptionbudgets"}, Kind: "PodDisruptionBudget", Singular: "poddisruptionbudget",
 		ShortNames: []string{"pdb"}, Namespaced: true,
-		StoragePrefix:            "/registry/poddisruptionbudgets/",
-		Versions:                 []kinds.Version{strategy.Version[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](v1, nil)},
-		AllowUnconditionalUpdate: true,
-		PrepareCreate:            split.PrepareCreate,
-		PrepareUpdate:            split.PrepareUpdate,
+		StoragePrefix: "/registry/poddisruptionbudgets/",
+		Versions:      []kinds.Version{strategy.Version[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](v1, nil)},
+		PrepareCreate: split.PrepareCreate,
+		PrepareUpdate: split.PrepareUpdate,
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.Status(),
 		},

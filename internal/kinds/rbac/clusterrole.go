@@ -13,6 +13,7 @@ func clusterRole() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "clusterroles"}, Kind: "ClusterRole", Singular: "clusterrole",
 		StoragePrefix:            "/registry/clusterroles/",
 		Versions:                 []kinds.Version{strategy.Version[rbacv1.ClusterRole, rbacv1.ClusterRoleList](v1, nil)},
+		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		Columns:                  strategy.NameAge(),
 	}

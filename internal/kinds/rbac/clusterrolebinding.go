@@ -13,6 +13,7 @@ func clusterRoleBinding() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "clusterrolebindings"}, Kind: "ClusterRoleBinding", Singular: "clusterrolebinding",
 		StoragePrefix:            "/registry/clusterrolebindings/",
 		Versions:                 []kinds.Version{strategy.Version[rbacv1.ClusterRoleBinding, rbacv1.ClusterRoleBindingList](v1, nil)},
+		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		Columns:                  strategy.NameAge(),
 	}

@@ -14,6 +14,7 @@ func role() *kinds.Kind {
 		Namespaced:               true,
 		StoragePrefix:            "/registry/roles/",
 		Versions:                 []kinds.Version{strategy.Version[rbacv1.Role, rbacv1.RoleList](v1, nil)},
+		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		Columns:                  strategy.NameAge(),
 	}

@@ -14,6 +14,7 @@ func roleBinding() *kinds.Kind {
 		Namespaced:               true,
 		StoragePrefix:            "/registry/rolebindings/",
 		Versions:                 []kinds.Version{strategy.Version[rbacv1.RoleBinding, rbacv1.RoleBindingList](v1, nil)},
+		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		Columns:                  strategy.NameAge(),
 	}

@@ -11,9 +11,8 @@ import (
 func csiDriver() *kinds.Kind {
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "csidrivers"}, Kind: "CSIDriver", Singular: "csidriver",
-		StoragePrefix:            "/registry/csidrivers/",
-		Versions:                 []kinds.Version{strategy.Version[storagev1.CSIDriver, storagev1.CSIDriverList](v1, nil)},
-		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		StoragePrefix: "/registry/csidrivers/",
+		Versions:      []kinds.Version{strategy.Version[storagev1.CSIDriver, storagev1.CSIDriverList](v1, nil)},
+		Columns:       strategy.NameAge(),
 	}
 }

@@ -12,11 +12,10 @@ func csiNode() *kinds.Kind {
 	split := strategy.Of[storagev1.CSINode]()
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "csinodes"}, Kind: "CSINode", Singular: "csinode",
-		StoragePrefix:            "/registry/csinodes/",
-		Versions:                 []kinds.Version{strategy.Version[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
-		AllowUnconditionalUpdate: true,
-		PrepareCreate:            split.PrepareCreate,
-		PrepareUpdate:            split.PrepareUpdate,
+		StoragePrefix: "/registry/csinodes/",
+		Versions:      []kinds.Version{strategy.Version[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
+		PrepareCreate: split.PrepareCreate,
+		PrepareUpdate: split.PrepareUpdate,
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.Status(),
 		},

@@ -11,10 +11,9 @@ import (
 func csiStorageCapacity() *kinds.Kind {
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "csistoragecapacities"}, Kind: "CSIStorageCapacity", Singular: "csistoragecapacity",
-		Namespaced:               true,
-		StoragePrefix:            "/registry/csistoragecapacities/",
-		Versions:                 []kinds.Version{strategy.Version[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList](v1, nil)},
-		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		Namespaced:    true,
+		StoragePrefix: "/registry/csistoragecapacities/",
+		Versions:      []kinds.Version{strategy.Version[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList](v1, nil)},
+		Columns:       strategy.NameAge(),
 	}
 }

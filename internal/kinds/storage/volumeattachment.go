@@ -12,11 +12,10 @@ func volumeAttachment() *kinds.Kind {
 	split := strategy.Of[storagev1.VolumeAttachment]()
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "volumeattachments"}, Kind: "VolumeAttachment", Singular: "volumeattachment",
-		StoragePrefix:            "/registry/volumeattachments/",
-		Versions:                 []kinds.Version{strategy.Version[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](v1, nil)},
-		AllowUnconditionalUpdate: true,
-		PrepareCreate:            split.PrepareCreate,
-		PrepareUpdate:            split.PrepareUpdate,
+		StoragePrefix: "/registry/volumeattachments/",
+		Versions:      []kinds.Version{strategy.Version[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](v1, nil)},
+		PrepareCreate: split.PrepareCreate,
+		PrepareUpdate: split.PrepareUpdate,
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.Status(),
 		},
