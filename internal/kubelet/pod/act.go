@@ -50,10 +50,10 @@ func (w *Worker) act(a Action) {
 	step := w.step(ctx, a)
 	go func() {
 		apply := step()
-		cancel()
 		w.results <- func() {
 			delete(w.busy, key)
-			apply()
+			apply() // asks ctx whether the step was cut short
+			cancel()
 		}
 	}()
 }
@@ -271,8 +271,10 @@ func (w *Worker) deletePod(ctx context.Context, pod *v1.Pod) error {
 	zero := int64(0)
 	err := w.deps.Client.Delete(ctx, Resource, pod.Namespace, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &zero, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone, or another pod of the same name by now
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
+	// A conflict may say that another pod has the name by now, which the view
+	// will show, or nothing of the kind: asked again.
 	return err
 }

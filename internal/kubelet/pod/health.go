@@ -15,6 +15,7 @@ import (
 
 // watchers are the probes of one running container.
 type watchers struct {
+	name      string // of the container
 	running   map[probe.Kind]context.CancelFunc
 	started   bool
 	ready     bool
@@ -24,13 +25,16 @@ type watchers struct {
 
 func (h *watchers) close() {
 	for _, cancel := range h.running {
-		cancel()
+		if cancel != nil {
+			cancel()
+		}
 	}
 }
 
 // health is what the plan sees; a container whose postStart hook runs has not
 // started yet.
-func (h *watchers) health(hook bool) Health {
+func (h *watchers) health(starting string) Health {
+	hook := h.name == starting
 	return Health{
 		Health:    status.Health{Started: h.started && !hook, Ready: h.ready && !hook},
 		Unhealthy: h.unhealthy,
@@ -67,7 +71,7 @@ func (w *Worker) watch() {
 // ready is so until a probe says otherwise: a kubelet that restarts must not
 // take a serving pod out of its services.
 func (w *Worker) adopt(c *cri.Container, spec *v1.Container) *watchers {
-	h := &watchers{running: map[probe.Kind]context.CancelFunc{}, started: spec.StartupProbe == nil, ready: spec.ReadinessProbe == nil}
+	h := &watchers{name: c.Name, running: map[probe.Kind]context.CancelFunc{}, started: spec.StartupProbe == nil, ready: spec.ReadinessProbe == nil}
 	if s := lastStatus(w.pod, c.Name); s != nil && s.ContainerID == status.RuntimePrefix+c.ID && s.State.Running != nil {
 		h.started = h.started || s.Started != nil && *s.Started
 		h.ready = h.ready || s.Ready
@@ -83,7 +87,7 @@ func (w *Worker) probe(h *watchers, c *cri.Container, spec *v1.Container) {
 		for _, k := range []probe.Kind{probe.Startup, probe.Liveness} {
 			if cancel := h.running[k]; cancel != nil {
 				cancel()
-				h.running[k] = nil
+				h.running[k] = nil // and never begun again
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package pod
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,7 +166,7 @@ func fileVar(vols *volume.Manager, pod *v1.Pod, name, path, key string) (string,
 			continue
 		}
 		f, err := vols.Open(pod, v, path)
-		if os.IsNotExist(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			return "", false, nil
 		} else if err != nil {
 			return "", false, err

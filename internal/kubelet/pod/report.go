@@ -23,7 +23,7 @@ func (w *Worker) compute(plan Plan) v1.PodStatus {
 		in.State, in.Ended = w.ended, true
 	}
 	for id, h := range w.health {
-		in.Health[id] = h.health(w.hooks[id]).Health
+		in.Health[id] = h.health(w.starting).Health
 	}
 	return status.Compute(in)
 }

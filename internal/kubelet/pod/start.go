@@ -48,6 +48,9 @@ func (w *Worker) startContainer(ctx context.Context, pod *v1.Pod, name string) f
 			restarts++
 		}
 	}
+	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
+		w.starting = name
+	}
 	return func() func() {
 		if had != nil && had.State == runtimeapi.ContainerState_CONTAINER_CREATED {
 			_, _ = w.deps.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: had.ID})
@@ -55,6 +58,7 @@ func (w *Worker) startContainer(ctx context.Context, pod *v1.Pod, name string) f
 		err := w.start(ctx, pod, c, sandbox, img.Ref, restarts)
 		return func() {
 			w.stale.Store(true)
+			w.starting = ""
 			// The next start looks at the image anew.
 			delete(w.images, name)
 			if err == nil {
@@ -116,8 +120,7 @@ func (w *Worker) start(ctx context.Context, pod *v1.Pod, c *v1.Container, sandbo
 
 // postStart runs the hook; when it fails the container is killed.
 func (w *Worker) postStart(ctx context.Context, pod *v1.Pod, c *v1.Container, id string, sandbox cri.Sandbox) error {
-	w.later(func() { w.hooks[id] = true; w.stale.Store(true) })
-	defer w.later(func() { delete(w.hooks, id) })
+	w.later(func() { w.stale.Store(true) }) // it runs: the status may say so
 	err := w.deps.runHook(ctx, pod, c, id, podHost(w.deps, pod, sandbox), c.Lifecycle.PostStart)
 	if err == nil || ctx.Err() != nil {
 		return nil

@@ -50,7 +50,7 @@ type Worker struct {
 	failures map[string]*failure
 	crashes  map[string]*crash
 	health   map[string]*watchers
-	hooks    map[string]bool // container ids whose postStart hook runs
+	starting string // name of the container whose start, with its postStart hook, goes on
 	kills    map[string]*killing
 	messages map[string]string
 	seen     string // resource version with which volumes were brought up to date
@@ -62,7 +62,7 @@ func New(deps *Deps, pod *v1.Pod) *Worker {
 		deps: deps, uid: pod.UID, pod: pod,
 		wake: make(chan struct{}, 1), results: make(chan func(), 16),
 		busy: map[string]context.CancelFunc{}, images: map[string]Image{}, failures: map[string]*failure{},
-		crashes: map[string]*crash{}, health: map[string]*watchers{}, hooks: map[string]bool{},
+		crashes: map[string]*crash{}, health: map[string]*watchers{},
 		kills: map[string]*killing{}, messages: map[string]string{},
 	}
 	w.stale.Store(true)
@@ -323,7 +323,7 @@ func (w *Worker) input() Input {
 		}
 	}
 	for id, h := range w.health {
-		in.Health[id] = h.health(w.hooks[id])
+		in.Health[id] = h.health(w.starting)
 	}
 	if w.stop != nil {
 		in.Dirty = w.deps.Volumes.Exists(w.uid) || w.deps.Cgroups != nil && w.deps.Cgroups.Exists(w.uid) || w.logsExist()

@@ -1,7 +1,9 @@
 package volume
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,7 +24,7 @@ func (m *Manager) SubPath(pod *v1.Pod, v *v1.Volume, container string, n int, su
 	}
 	root := m.Path(pod, v)
 	f, err := pathrs.OpenInRoot(root, sub)
-	if os.IsNotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		f, err = makeBelow(root, sub)
 	}
 	if err != nil {
