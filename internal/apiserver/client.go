@@ -167,7 +167,7 @@ func (p *inProcess) Get(ctx context.Context, res client.Resource, namespace, nam
 }
 
 func (p *inProcess) List(ctx context.Context, res client.Resource, namespace string, opts metav1.ListOptions) (out []client.Object, rv string, err error) {
-	err = p.do(ctx, res, "list", namespace, "", "", func(c *call) error {
+	err = p.do(ctx, res, "list", namespace, pinnedName(opts.FieldSelector), "", func(c *call) error {
 		found, _, err := p.s.list(c, &opts)
 		if err != nil {
 			return err
@@ -328,7 +328,7 @@ func (p *inProcess) DeleteCollection(ctx context.Context, res client.Resource, n
 }
 
 func (p *inProcess) Watch(ctx context.Context, res client.Resource, namespace string, opts metav1.ListOptions) (out watch.Interface, err error) {
-	err = p.do(ctx, res, "watch", namespace, "", "", func(c *call) error {
+	err = p.do(ctx, res, "watch", namespace, pinnedName(opts.FieldSelector), "", func(c *call) error {
 		st, err := p.s.openWatch(c, &opts)
 		if err != nil {
 			return err

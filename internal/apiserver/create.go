@@ -21,6 +21,9 @@ var errVersionOnCreate = errors.New("resourceVersion should not be set on object
 // create stores a new object. obj is in the call's version and becomes the
 // server's.
 func (s *Server) create(c *call, obj kinds.Object) (answer, error) {
+	if c.sv.kind.StoragePrefix == "" {
+		return answer{}, errNotServed() // a review that no handler answers
+	}
 	if err := c.checkNamespace(obj); err != nil {
 		return answer{}, err
 	}
@@ -128,7 +131,6 @@ func (s *Server) insert(c *call, res *resource, obj kinds.Object) (answer, error
 func (s *Server) fill(res *resource, value []byte, e *entry) func(int64) ([]byte, any) {
 	return func(revision int64) ([]byte, any) {
 		e.obj.SetResourceVersion(strconv.FormatInt(revision, 10))
-		e.used.Store(true)
 		if !s.keep(res) {
 			return value, nil
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -264,15 +263,4 @@ func (res *resource) finalizersFor(obj kinds.Object, opts *metav1.DeleteOptions)
 		out = append(out, metav1.FinalizerDeleteDependents)
 	}
 	return out
-}
-
-func parseRevision(rv string) (int64, error) {
-	if rv == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(rv, 10, 64)
-	if err != nil || n < 0 {
-		return 0, apierrors.NewBadRequest("Invalid value: \"" + rv + "\": resourceVersion is no number")
-	}
-	return n, nil
 }

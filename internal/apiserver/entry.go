@@ -46,20 +46,26 @@ type encoding struct {
 // readers count who follows a resource, which decides what is kept of a new
 // object: with nobody to read it, neither the decoded object nor its JSON.
 type readers struct {
-	watchers, views, metas atomic.Int32
+	watchers, views atomic.Int32
 }
 
 func (r *readers) any() bool {
-	return r.watchers.Load() > 0 || r.views.Load() > 0 || r.metas.Load() > 0
+	return r.watchers.Load() > 0 || r.views.Load() > 0
 }
 
 // entryOf is the decoded form of a record that holds a value.
 func (s *Server) entryOf(res *resource, rec *store.Record) (*entry, error) {
+	e, err := s.peek(res, rec)
+	if err == nil && !e.used.Load() {
+		e.used.Store(true)
+	}
+	return e, err
+}
+
+// peek is entryOf for those who look once, as a change goes by.
+func (s *Server) peek(res *resource, rec *store.Record) (*entry, error) {
 	if p := rec.Decoded.Load(); p != nil {
 		e := (*p).(*entry)
-		if !e.used.Load() {
-			e.used.Store(true)
-		}
 		if s.cfg.CheckImmutable {
 			e.check(rec)
 		}
@@ -71,7 +77,6 @@ func (s *Server) entryOf(res *resource, rec *store.Record) (*entry, error) {
 	}
 	obj.SetResourceVersion(strconv.FormatInt(rec.Revision, 10))
 	e := &entry{res: res, obj: obj}
-	e.used.Store(true)
 	var boxed any = e
 	if !rec.Decoded.CompareAndSwap(nil, &boxed) {
 		if p := rec.Decoded.Load(); p != nil {
@@ -87,7 +92,7 @@ func (s *Server) lastState(res *resource, ev store.Event) (*entry, error) {
 	if p := ev.Record.Decoded.Load(); p != nil {
 		return (*p).(*entry), nil
 	}
-	prev, err := s.entryOf(res, ev.Prev)
+	prev, err := s.peek(res, ev.Prev)
 	if err != nil {
 		return nil, err
 	}

@@ -36,16 +36,16 @@ func (s *Server) seen(sub *subscriber, c *change) (watch.EventType, *entry, erro
 			e, err := s.lastState(c.res, c.ev)
 			return watch.Deleted, e, err
 		case c.ev.Prev == nil:
-			e, err := s.entryOf(c.res, c.ev.Record)
+			e, err := s.peek(c.res, c.ev.Record)
 			return watch.Added, e, err
 		}
-		e, err := s.entryOf(c.res, c.ev.Record)
+		e, err := s.peek(c.res, c.ev.Record)
 		return watch.Modified, e, err
 	}
 	was, is := false, false
 	var now *entry
 	if c.ev.Prev != nil {
-		prev, err := s.entryOf(c.res, c.ev.Prev)
+		prev, err := s.peek(c.res, c.ev.Prev)
 		if err != nil {
 			return "", nil, err
 		}
@@ -53,7 +53,7 @@ func (s *Server) seen(sub *subscriber, c *change) (watch.EventType, *entry, erro
 	}
 	if !deleted {
 		var err error
-		if now, err = s.entryOf(c.res, c.ev.Record); err != nil {
+		if now, err = s.peek(c.res, c.ev.Record); err != nil {
 			return "", nil, err
 		}
 		is = f.matchesObject(c.res, now.obj)
@@ -78,7 +78,7 @@ func (s *Server) seen(sub *subscriber, c *change) (watch.EventType, *entry, erro
 // leftState is the object as it was before a change, under the change's
 // revision.
 func (s *Server) leftState(c *change) (*entry, error) {
-	prev, err := s.entryOf(c.res, c.ev.Prev)
+	prev, err := s.peek(c.res, c.ev.Prev)
 	if err != nil {
 		return nil, err
 	}

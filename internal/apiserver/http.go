@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/authn"
@@ -56,7 +57,7 @@ func (x *exchange) finish() {
 		}
 	}
 	took := time.Since(x.start)
-	if x.attrs.IsResource {
+	if x.attrs.IsResource && x.call.sv != nil { // unknown names would make series without end
 		x.s.metrics.request(&x.attrs, x.scope, x.w.code, x.call.dryRun, took)
 	}
 	if x.s.cfg.RequestLog != nil {
@@ -180,6 +181,9 @@ func (x *exchange) serveResource(t *target) error {
 	if t.resource == "namespaces" && t.group == "" {
 		x.attrs.Namespace = t.name
 	}
+	if t.name == "" && (verb == "list" || verb == "watch" || verb == "deletecollection") {
+		x.attrs.Name = pinnedName(x.query.get("fieldSelector"))
+	}
 	switch {
 	case t.name != "":
 		x.scope = "resource"
@@ -218,8 +222,8 @@ func (x *exchange) serveResource(t *target) error {
 	if t.name != "" && sv.namespaced && !t.namespaced {
 		return errNotServed()
 	}
-	if !sv.methods[verb] || (t.name != "") == (verb == "create" || verb == "list" || verb == "deletecollection") ||
-		(verb == "create" && sv.namespaced && !t.namespaced) {
+	onOne := verb == "get" || verb == "update" || verb == "patch" || verb == "delete"
+	if !sv.methods[verb] || verb != "watch" && (t.name != "") != onOne || verb == "create" && sv.namespaced && !t.namespaced {
 		return errMethod(sv.gr, verb)
 	}
 	return x.serveVerb(verb)
@@ -238,6 +242,20 @@ func (x *exchange) handler(t *target, sv *served) SubresourceHandler {
 		return x.s.cfg.Subresources[sv.gr.String()]
 	}
 	return nil
+}
+
+// pinnedName is the name that a field selector demands: who may read one object
+// may list and watch it.
+func pinnedName(fieldSelector string) string {
+	if !strings.Contains(fieldSelector, "metadata.name") {
+		return ""
+	}
+	sel, err := fields.ParseSelector(fieldSelector)
+	if err != nil {
+		return ""
+	}
+	name, _ := sel.RequiresExactMatch("metadata.name")
+	return name
 }
 
 func errMethod(gr schema.GroupResource, verb string) error {

@@ -37,6 +37,8 @@ type hub struct {
 	closed   bool                    // guarded by mu
 	started  chan struct{}           // closed once revision is valid
 
+	recent recentRecords // owned by the goroutine
+
 	at atomic.Int64 // revision, for those who do not want the lock
 }
 
@@ -61,6 +63,9 @@ func (h *hub) run(ctx context.Context) error {
 	start := h.server.store.Revision()
 	w, err := h.server.store.Watch(ctx, "/registry/", start)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return fmt.Errorf("watch the store: %w", err)
 	}
 	defer w.Close()
@@ -83,6 +88,12 @@ func (h *hub) run(ctx context.Context) error {
 
 // deliver hands a batch to its subscribers.
 func (h *hub) deliver(events []store.Event, upTo int64) {
+	for i := range events {
+		h.recent.add(events[i].Record)
+		if events[i].Prev != nil {
+			h.recent.add(events[i].Prev)
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range events {
@@ -137,12 +148,12 @@ func (h *hub) route(ev *store.Event) {
 // nodes that a pod is bound to after and before a change.
 func (h *hub) nodes(c *change) (now, was string) {
 	if !c.ev.Deleted() {
-		if e, err := h.server.entryOf(c.res, c.ev.Record); err == nil {
+		if e, err := h.server.peek(c.res, c.ev.Record); err == nil {
 			now = nodeOf(e.obj)
 		}
 	}
 	if c.ev.Prev != nil {
-		if e, err := h.server.entryOf(c.res, c.ev.Prev); err == nil {
+		if e, err := h.server.peek(c.res, c.ev.Prev); err == nil {
 			was = nodeOf(e.obj)
 		}
 	}
@@ -157,6 +168,8 @@ func (h *hub) subscribe(ctx context.Context, sub *subscriber) (int64, error) {
 	default:
 		select {
 		case <-h.started:
+		case <-h.server.stopping:
+			return 0, errHubStopped
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

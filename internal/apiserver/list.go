@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -238,5 +237,3 @@ func validateListOptions(opts *metav1.ListOptions, watch bool) error {
 	}
 	return nil
 }
-
-func formatRevision(rv int64) string { return strconv.FormatInt(rv, 10) }

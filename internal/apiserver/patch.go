@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -92,11 +91,22 @@ func applyPatch(c *call, pt types.PatchType, patch []byte, old kinds.Object, new
 		return nil, err
 	}
 	obj := newObject()
-	strict, err := decodeRuntime(patched, mediumJSON, c.fields, gvk, obj)
+	strict, err := strictJSON(patched, obj)
 	if err != nil {
-		return nil, invalidPatch(string(patched), errors.New(strings.TrimPrefix(err.Error(), "")))
+		return nil, invalidPatch(string(patched), err)
+	}
+	if err := samePatchedType(obj, gvk); err != nil {
+		return nil, err
 	}
 	return obj, c.strictPatch(strict, string(patched))
+}
+
+// samePatchedType: a patch may not make another kind of an object.
+func samePatchedType(obj kinds.Object, want schema.GroupVersionKind) error {
+	if got := obj.GetObjectKind().GroupVersionKind(); got != want {
+		return apierrors.NewBadRequest(fmt.Sprintf("the API version and kind in the data (%s) do not match the expected ones (%s)", got, want))
+	}
+	return nil
 }
 
 // strictPatch deals with fields that the type does not know.
@@ -182,9 +192,8 @@ func applyStrategic(c *call, patch []byte, old kinds.Object, newObject func() ki
 	if c.fields == fieldsIgnore {
 		strict = nil
 	}
-	got := obj.GetObjectKind().GroupVersionKind()
-	if got != gvk {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version and kind in the data (%s) do not match the expected ones (%s)", got, gvk))
+	if err := samePatchedType(obj, gvk); err != nil {
+		return nil, err
 	}
 	return obj, c.strictPatch(strict, fmt.Sprintf("%+v", p))
 }

@@ -25,6 +25,13 @@ func (x *exchange) serveWatch() error {
 	if err != nil {
 		return err
 	}
+	if name := x.call.name; name != "" { // a watch of one object
+		if opts.FieldSelector != "" {
+			opts.FieldSelector += ","
+		}
+		opts.FieldSelector += "metadata.name=" + name
+		x.call.name = ""
+	}
 	if x.pres.medium == mediumProto && x.call.sv.wire == nil {
 		return errNotAcceptable(typeJSON)
 	}

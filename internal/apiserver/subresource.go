@@ -42,7 +42,7 @@ func (x *exchange) serveSubresource() error {
 		}
 		return x.answer(post.serve(x.s, c, obj))
 	}
-	if !slices.Contains(sub.Verbs, c.verb) {
+	if !slices.Contains(sub.Verbs, c.verb) || sub.NewView == nil && !sub.GroupVersionKind.Empty() {
 		return errMethod(c.sv.gr, c.verb)
 	}
 	switch c.verb {

@@ -90,11 +90,7 @@ func (p *inProcess) View(res client.Resource, opts client.ViewOptions) client.Vi
 		if !f.plain() {
 			v.members = map[string]*store.Record{}
 		}
-		if v.metadata {
-			sv.readers.metas.Add(1)
-		} else {
-			sv.readers.views.Add(1)
-		}
+		sv.readers.views.Add(1)
 		s.views[key] = v
 		if !f.plain() {
 			v.follow()
@@ -175,13 +171,14 @@ func (v *view) load(ctx context.Context) error {
 	return nil
 }
 
-// shows returns the entry of a record that the view shows, else nil.
+// shows returns the entry of a record that the view shows, else nil. It does
+// not count as a use of the entry: see used.
 func (v *view) shows(rec *store.Record) *entry {
 	res := v.sv.resource
 	if ns, name := res.names(rec.Key); !v.filter.matchesKey(ns, name) {
 		return nil
 	}
-	e, err := v.s.entryOf(res, rec)
+	e, err := v.s.peek(res, rec)
 	if err != nil {
 		v.s.log.Error("an object cannot be read", "key", rec.Key, "error", err)
 		return nil
@@ -299,7 +296,7 @@ func (v *view) snapshotLocked(ctx context.Context) []*store.Record {
 
 func (v *view) fillLocked(ctx context.Context, ix *index) {
 	for _, rec := range v.snapshotLocked(ctx) {
-		e, err := v.s.entryOf(v.sv.resource, rec)
+		e, err := v.s.peek(v.sv.resource, rec)
 		if err != nil {
 			continue
 		}
@@ -331,7 +328,7 @@ func (v *view) tell(ctx context.Context) {
 		}
 	}
 	for _, rec := range there {
-		e, err := v.s.entryOf(v.sv.resource, rec)
+		e, err := v.s.peek(v.sv.resource, rec)
 		if err != nil {
 			continue
 		}
@@ -367,7 +364,15 @@ func (v *view) Get(namespace, name string) client.Object {
 	if err != nil || rec == nil {
 		return nil
 	}
-	return v.object(v.shows(rec))
+	return v.object(used(v.shows(rec)))
+}
+
+// used marks an entry as one that is worth keeping decoded.
+func used(e *entry) *entry {
+	if e != nil && !e.used.Load() {
+		e.used.Store(true)
+	}
+	return e
 }
 
 func (v *view) List(namespace string) []client.Object {
@@ -406,7 +411,7 @@ func (v *view) objects(records []*store.Record, namespace string) []client.Objec
 				continue
 			}
 		}
-		if obj := v.object(v.shows(rec)); obj != nil {
+		if obj := v.object(used(v.shows(rec))); obj != nil {
 			out = append(out, obj)
 		}
 	}
@@ -443,7 +448,7 @@ func (v *view) ByIndex(name, value string) []client.Object {
 	v.mu.Unlock()
 	out := make([]client.Object, 0, len(records))
 	for _, rec := range records {
-		if obj := v.object(v.shows(rec)); obj != nil {
+		if obj := v.object(used(v.shows(rec))); obj != nil {
 			out = append(out, obj)
 		}
 	}

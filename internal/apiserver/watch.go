@@ -20,6 +20,9 @@ const (
 	watchLimit = 16384
 	// bookmarkEvery is how often a quiet watch is told how far it is complete.
 	bookmarkEvery = time.Minute
+	// See pace.
+	pacePerWatcher = 100 * time.Microsecond
+	maxPace        = 10 * time.Millisecond
 	// A watch without a timeout of its own ends after one to two of these.
 	minWatchTimeout = 30 * time.Minute
 )
@@ -269,46 +272,63 @@ func (st *stream) drive(ctx context.Context, out sink) error {
 		tick = t.C
 	}
 	var evs []event
+	mark, last := false, false // a bookmark is due; the time is over
 	for {
 		evs, _, err = st.pull(evs[:0])
-		if len(evs) > 0 {
-			if err := out.events(evs); err != nil {
-				return err
-			}
-			if err := out.flush(); err != nil {
-				return err
-			}
-			clear(evs)
+		if sendErr := st.send(out, evs, mark && err == nil); sendErr != nil {
+			return sendErr
 		}
-		if err != nil {
+		if err != nil || last {
 			return err
 		}
+		if len(evs) > 0 && !st.pace(ctx) {
+			return ctx.Err()
+		}
+		clear(evs)
+		mark = false
 		select {
 		case <-st.sub.signal:
 		case <-tick:
-			if err := st.sendBookmark(out); err != nil {
-				return err
-			}
+			mark = true
 		case <-end.C:
-			if st.bookmarks {
-				if evs, _, err = st.pull(evs[:0]); err == nil && len(evs) > 0 {
-					if err := out.events(evs); err != nil {
-						return err
-					}
-				}
-				return st.sendBookmark(out)
-			}
-			return nil
+			mark, last = st.bookmarks, true
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// sendBookmark is only right when everything up to st.from was sent.
-func (st *stream) sendBookmark(out sink) error {
-	if err := out.bookmark(st.bookmark(false)); err != nil {
+// send writes what was pulled and, where it is due, how far the stream is
+// complete with it.
+func (st *stream) send(out sink, evs []event, mark bool) error {
+	if len(evs) == 0 && !mark {
+		return nil
+	}
+	if err := out.events(evs); err != nil {
 		return err
 	}
+	if mark {
+		if err := out.bookmark(st.bookmark(false)); err != nil {
+			return err
+		}
+	}
 	return out.flush()
+}
+
+// pace waits a little after events were sent when many watch the same: under a
+// stream of changes each of them then sends some together, with one write, in
+// place of one write for every change. One watcher alone is never held up.
+func (st *stream) pace(ctx context.Context) bool {
+	d := min(maxPace, time.Duration(st.sub.res.readers.watchers.Load())*pacePerWatcher)
+	if d < time.Millisecond {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -1,0 +1,112 @@
+package apiserver_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
+)
+
+func TestBinding(t *testing.T) {
+	h := apitest.New(t, apitest.Options{HTTP: true})
+	w := newWeb(t, h)
+	c := h.Client("tester")
+	create(t, c, pod("p", ""))
+	const path = "/api/v1/namespaces/default/pods/p/binding"
+	st := decode[metav1.Status](t, w.want(201, "POST", path, `{"metadata":{"name":"p","annotations":{"a":"b"}},"target":{"kind":"Node","name":"n1"}}`))
+	if st.Status != "Success" {
+		t.Errorf("got %+v", st)
+	}
+	got, err := c.Get(context.Background(), pods, "default", "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := got.(*corev1.Pod)
+	if p.Spec.NodeName != "n1" || p.Annotations["a"] != "b" {
+		t.Errorf("bound to %q with annotations %v", p.Spec.NodeName, p.Annotations)
+	}
+	found := false
+	for _, cond := range p.Status.Conditions {
+		found = found || cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionTrue
+	}
+	if !found {
+		t.Errorf("no condition PodScheduled: %+v", p.Status.Conditions)
+	}
+	w.want(409, "POST", path, `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n2"}}`)
+}
+
+var pdbs = policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets")
+
+func TestEviction(t *testing.T) {
+	h := apitest.New(t, apitest.Options{})
+	c := h.Client("tester")
+	ctx := context.Background()
+	pdb := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}},
+	}
+	made, err := c.Create(ctx, pdbs, pdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow := func(n int32) {
+		got, err := c.Get(ctx, pdbs, "default", "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := got.DeepCopyObject().(*policyv1.PodDisruptionBudget)
+		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: made.GetGeneration(), DisruptionsAllowed: n, CurrentHealthy: 2 + n, DesiredHealthy: 2, ExpectedPods: 3}
+		if _, err := c.Update(ctx, pdbs, b, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running := func(name string) {
+		create(t, c, pod(name, ""))
+		p := pod(name, "")
+		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+		if _, err := c.Update(ctx, pods, p, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	evict := func(name string) error {
+		_, err := c.Create(ctx, pods, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}, "eviction")
+		return err
+	}
+	gone := func(name string) bool {
+		obj, err := c.Get(ctx, pods, "default", name)
+		return apierrors.IsNotFound(err) || err == nil && obj.GetDeletionTimestamp() != nil
+	}
+	running("a")
+	running("b")
+	create(t, c, pod("pending", ""))
+	allow(0)
+	err = evict("a")
+	if !apierrors.IsTooManyRequests(err) || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
+		t.Errorf("no disruption left: got %v", err)
+	}
+	if err := evict("pending"); err != nil || !gone("pending") {
+		t.Errorf("a pending pod: %v", err)
+	}
+	allow(1)
+	if err := evict("a"); err != nil || !gone("a") {
+		t.Errorf("one disruption left: %v", err)
+	}
+	if err := evict("b"); !apierrors.IsTooManyRequests(err) || gone("b") {
+		t.Errorf("the disruption is spent: got %v", err)
+	}
+	got, err := c.Get(ctx, pdbs, "default", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := got.(*policyv1.PodDisruptionBudget).Status; st.DisruptionsAllowed != 0 || len(st.DisruptedPods) != 1 {
+		t.Errorf("status is %+v", st)
+	}
+	if err := evict("missing"); !apierrors.IsNotFound(err) {
+		t.Errorf("a missing pod: got %v", err)
+	}
+}
