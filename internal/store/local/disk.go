@@ -20,6 +20,7 @@ type disk struct {
 	db   *pebble.DB
 	lock *pebble.Lock
 	log  *pebbleLog
+	fs   *guardFS
 
 	compact chan struct{} // one slot: history may be forgotten up to state.oldest
 	oldest  int64         // up to where it is forgotten on disk; the compactor's
@@ -46,10 +47,18 @@ func openDisk(o Options) (*disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %s is in use by another process, or cannot be locked: %w", o.Dir, err)
 	}
-	d := &disk{lock: lock, log: &pebbleLog{log: o.Logger}, compact: make(chan struct{}, 1)}
-	d.db, err = pebble.Open(o.Dir, pebbleOptions(fs, lock, d.log, o.memTable))
+	d := &disk{
+		lock:    lock,
+		log:     &pebbleLog{log: o.Logger},
+		fs:      &guardFS{FS: fs},
+		compact: make(chan struct{}, 1),
+	}
+	d.db, err = pebble.Open(o.Dir, pebbleOptions(d.fs, lock, d.log, o.memTable))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("store: cannot open %s: %w", o.Dir, err), lock.Close())
+	}
+	if err := d.failed(); err != nil {
+		return nil, errors.Join(fmt.Errorf("store: cannot write to %s: %w", o.Dir, err), d.close())
 	}
 	if err := d.checkFormat(); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -111,13 +120,13 @@ func (d *disk) get(key []byte) (value []byte, ok bool, err error) {
 // may not be written any more.
 func (d *disk) commit(b *pebble.Batch, sync bool) (err error) {
 	defer func() {
-		// Pebble panics when its log cannot be written to.
+		// Pebble panics on some errors that guardFS cannot keep from it.
 		if p := recover(); p != nil {
 			d.broken.Store(true)
 			err = fmt.Errorf("store: the database failed: %v", p)
 		}
 	}()
-	if err := d.log.failed(); err != nil {
+	if err := d.failed(); err != nil {
 		return err
 	}
 	if sync {
@@ -129,6 +138,14 @@ func (d *disk) commit(b *pebble.Batch, sync bool) (err error) {
 			return err
 		}
 	} else if err := d.db.Apply(b, pebble.NoSync); err != nil {
+		return err
+	}
+	return d.failed()
+}
+
+// failed tells why nothing written any more can be trusted to be on disk.
+func (d *disk) failed() error {
+	if err := d.fs.failed(); err != nil {
 		return err
 	}
 	return d.log.failed()

@@ -18,6 +18,9 @@ type ledger struct {
 	begun map[string]string      // value -> key
 	gone  map[string]bool        // keys that someone began to delete
 	acked map[int64]acknowledged // by revision
+	// onAck, when set, is called after each acknowledgement, while no other is
+	// entered; writes go on meanwhile.
+	onAck func()
 }
 
 type acknowledged struct{ key, value string } // value "" for a deletion
@@ -43,6 +46,9 @@ func (l *ledger) ack(revision int64, key, value string) error {
 		return fmt.Errorf("revision %d acknowledged for %v, and again for %s=%s", revision, old, key, value)
 	}
 	l.acked[revision] = acknowledged{key, value}
+	if l.onAck != nil {
+		l.onAck()
+	}
 	return nil
 }
 
@@ -55,11 +61,11 @@ func (l *ledger) copyAcked() map[int64]acknowledged {
 // write does n random writes; every value is written once only, so that it
 // tells which write it is from. It stops at the first error that is not a
 // conflict, and returns it.
-func (l *ledger) write(ctx testing.TB, s store.Store, rng *rand.Rand, name string, n int) error {
+func (l *ledger) write(t testing.TB, s store.Store, rng *rand.Rand, name string, n int) error {
 	for i := range n {
 		key := fmt.Sprintf("/k/%d", rng.IntN(20))
 		expect := store.Any
-		if r, _, err := s.Get(ctx.Context(), key); err == nil && r != nil && rng.IntN(2) == 0 {
+		if r, _, err := s.Get(t.Context(), key); err == nil && r != nil && rng.IntN(2) == 0 {
 			expect = r.Revision
 		}
 		var revision int64
@@ -68,14 +74,14 @@ func (l *ledger) write(ctx testing.TB, s store.Store, rng *rand.Rand, name strin
 		if rng.IntN(5) == 0 {
 			l.begin(key, "")
 			var e store.Event
-			if e, err = s.Delete(ctx.Context(), key, expect); err == nil {
+			if e, err = s.Delete(t.Context(), key, expect); err == nil {
 				revision = e.Record.Revision
 			}
 		} else {
 			value = fmt.Sprintf("%s-%d-%0*d", name, i, rng.IntN(2000), 0)
 			l.begin(key, value)
 			var r *store.Record
-			if r, err = s.Put(ctx.Context(), store.Put{Key: key, Value: []byte(value), Expect: expect}); err == nil {
+			if r, err = s.Put(t.Context(), store.Put{Key: key, Value: []byte(value), Expect: expect}); err == nil {
 				revision = r.Revision
 			}
 		}

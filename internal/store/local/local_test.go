@@ -193,7 +193,7 @@ func TestOpenRefuses(t *testing.T) {
 // A folder that a newer program wrote is left alone.
 func TestNewerFormat(t *testing.T) {
 	fs := vfs.NewMem()
-	db, err := pebble.Open("db", &pebble.Options{FS: fs})
+	db, err := pebble.Open("db", &pebble.Options{FS: fs, Logger: quiet{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,3 +207,9 @@ func TestNewerFormat(t *testing.T) {
 		t.Errorf("got %v, want an error that names the format", err)
 	}
 }
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)         {}
+func (quiet) Errorf(string, ...any)        {}
+func (quiet) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
