@@ -329,11 +329,12 @@ func (p *inProcess) DeleteCollection(ctx context.Context, res client.Resource, n
 
 func (p *inProcess) Watch(ctx context.Context, res client.Resource, namespace string, opts metav1.ListOptions) (out watch.Interface, err error) {
 	err = p.do(ctx, res, "watch", namespace, pinnedName(opts.FieldSelector), "", func(c *call) error {
-		st, err := p.s.openWatch(c, &opts)
+		ctx, cancel := context.WithCancel(c.ctx)
+		st, err := p.s.openWatch(c, &opts, cancel)
 		if err != nil {
+			cancel()
 			return err
 		}
-		ctx, cancel := context.WithCancel(c.ctx)
 		w := &channelWatch{ctx: ctx, cancel: cancel, sv: c.sv, s: p.s, ch: make(chan watch.Event)}
 		go func() {
 			defer close(w.ch)

@@ -139,7 +139,9 @@ func (s *Server) fill(res *resource, value []byte, e *entry) func(int64) ([]byte
 }
 
 // keep tells whether new objects of a resource are likely to be read soon.
-func (s *Server) keep(res *resource) bool { return res.readers.any() || res.isPods || res.isNamespaces }
+func (s *Server) keep(res *resource) bool {
+	return res.readers.any() || res.isPods || res.isNamespaces || s.cfg.CheckImmutable
+}
 
 // exists is the answer to a create of what is there.
 func (s *Server) exists(res *resource, name string, rec *store.Record) error {

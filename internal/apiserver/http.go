@@ -286,14 +286,22 @@ func (x *exchange) serveVerb(verb string) error {
 	return errMethod(x.call.sv.gr, verb)
 }
 
-// limit gives the request a deadline, as Kubernetes does for all that is short.
+// requestTimeout is how long a request may take that is neither a watch nor a
+// stream; ?timeout= shortens it.
+const requestTimeout = time.Minute
+
+// limit gives the request its deadline.
 func (x *exchange) limit() context.CancelFunc {
-	ctx, cancel := context.WithTimeout(x.call.ctx, requestTimeout)
+	timeout := requestTimeout
+	if v := x.query.get("timeout"); v != "" {
+		if d, err := time.ParseDuration(v); err == nil && d > 0 {
+			timeout = min(timeout, d)
+		}
+	}
+	ctx, cancel := context.WithTimeout(x.call.ctx, timeout)
 	x.call.ctx = ctx
 	return cancel
 }
-
-const requestTimeout = time.Minute
 
 // fail answers with an error.
 func (x *exchange) fail(err error) {

@@ -62,6 +62,9 @@ var metricVerbs = map[string]string{
 	"delete": "DELETE", "deletecollection": "DELETECOLLECTION",
 }
 
+// streams last as long as their users like: their durations say nothing.
+var streams = map[string]bool{"exec": true, "attach": true, "portforward": true, "log": true, "proxy": true}
+
 func (m *metrics) request(a *authz.Attributes, scope string, code int, dry bool, took time.Duration) {
 	if m == nil {
 		return
@@ -83,7 +86,7 @@ func (m *metrics) request(a *authz.Attributes, scope string, code int, dry bool,
 	}
 	s := found.(*series)
 	s.count.Inc()
-	if a.Verb != "watch" {
+	if a.Verb != "watch" && !streams[a.Subresource] {
 		s.seconds.Observe(took.Seconds())
 	}
 }

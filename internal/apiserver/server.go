@@ -106,7 +106,23 @@ func (s *Server) Run(ctx context.Context) error {
 		v.stop()
 	}
 	wg.Wait()
+	if s.cfg.CheckImmutable {
+		s.checkAll()
+	}
 	return err
+}
+
+// checkAll looks at every shared object a last time.
+func (s *Server) checkAll() {
+	got, err := s.store.Range(context.Background(), store.Range{Prefix: "/registry/"})
+	if err != nil {
+		return
+	}
+	for _, rec := range got.Records {
+		if p := rec.Decoded.Load(); p != nil {
+			(*p).(*entry).check(rec)
+		}
+	}
 }
 
 // Ready is nil once watches and views can be served.

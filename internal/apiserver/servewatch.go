@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +36,8 @@ func (x *exchange) serveWatch() error {
 	if x.pres.medium == mediumProto && x.call.sv.wire == nil {
 		return errNotAcceptable(typeJSON)
 	}
-	st, err := x.s.openWatch(&x.call, opts)
+	cut := func() { http.NewResponseController(x.w.ResponseWriter).SetWriteDeadline(time.Now()) }
+	st, err := x.s.openWatch(&x.call, opts, cut)
 	if err != nil {
 		// A watch that cannot begin where it was asked to is answered as an
 		// event, as Kubernetes does.

@@ -18,6 +18,9 @@ type subscriber struct {
 	limit  int // most changes queued, more cuts it off; 0: no limit
 
 	signal chan struct{} // one slot: there is something, or the end
+	// cut, when not nil, frees a reader who is stuck in a write when the
+	// subscriber is cut off. It must not block.
+	cut func()
 
 	mu    sync.Mutex
 	queue []*change // guarded by mu
@@ -39,6 +42,9 @@ func (sub *subscriber) put(c *change) {
 	}
 	if sub.limit > 0 && len(sub.queue) >= sub.limit {
 		sub.lost, sub.queue = true, nil
+		if sub.cut != nil {
+			sub.cut()
+		}
 		return
 	}
 	sub.queue = append(sub.queue, c)

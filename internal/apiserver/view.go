@@ -509,5 +509,13 @@ func (v *view) WaitFor(ctx context.Context, resourceVersion string) error {
 	}
 	// A resourceVersion that a write returned is committed: the store shows
 	// it. Selectors and indexes wait for the hub.
+	v.mu.Lock()
+	follows := v.members != nil || len(v.indexes) > 0
+	v.mu.Unlock()
+	if follows {
+		if err := v.WaitSynced(ctx); err != nil {
+			return err
+		}
+	}
 	return v.s.hub.reach(ctx, rv)
 }

@@ -52,10 +52,10 @@ type event struct {
 	change *change // whose frames are shared; nil: none
 }
 
-// openWatch starts a watch. Errors that Kubernetes sends as an event of the
+// openWatch starts a watch. cut is called when its reader is too slow. Errors that Kubernetes sends as an event of the
 // watch are kept for the stream.
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-watch
-func (s *Server) openWatch(c *call, opts *metav1.ListOptions) (*stream, error) {
+func (s *Server) openWatch(c *call, opts *metav1.ListOptions, cut func()) (*stream, error) {
 	f, err := newFilter(c.sv.resource, c.namespace, opts.LabelSelector, opts.FieldSelector)
 	if err != nil {
 		return nil, err
@@ -83,6 +83,7 @@ func (s *Server) openWatch(c *call, opts *metav1.ListOptions) (*stream, error) {
 		}
 	}
 	st.sub = newSubscriber(c.sv.resource, f, watchLimit)
+	st.sub.cut = cut
 	c.sv.readers.watchers.Add(1)
 	if st.hubAt, err = s.hub.subscribe(c.ctx, st.sub); err != nil {
 		c.sv.readers.watchers.Add(-1)
@@ -195,10 +196,7 @@ func (st *stream) pull(out []event) ([]event, int64, error) {
 	if n := len(changes); n > 0 {
 		st.from = max(st.from, changes[n-1].ev.Record.Revision)
 	}
-	if lost {
-		return out, st.from, errWatchExpired(st.from, st.server.store.Revision())
-	}
-	if ended {
+	if lost || ended { // who was cut off takes the watch up where it was
 		return out, st.from, errWatchEnd
 	}
 	return out, st.from, nil
