@@ -42,6 +42,14 @@ type domains struct {
 	anti     closed     // by the pod's own
 	near     []nearness // one for each affinity term
 	spread   []skew     // one for each spread constraint
+
+	pull       map[string]map[string]int64 // of preferred terms, by key and value
+	softSpread []skew
+}
+
+// strict tells whether there is a rule that may keep the pod from a node.
+func (d *domains) strict() bool {
+	return d != nil && (len(d.existing) > 0 || len(d.anti) > 0 || len(d.near) > 0 || len(d.spread) > 0)
 }
 
 type nearness struct {
@@ -103,7 +111,20 @@ func (c *cluster) domainsFor(p *podInfo) *domains {
 		}
 	}
 	for i := range p.terms.spread {
-		d.spread = append(d.spread, c.skewOf(p, &p.terms.spread[i]))
+		d.spread = append(d.spread, c.skewOf(p, &p.terms.spread[i], p.terms.spread))
+	}
+	for i := range p.terms.softSpread {
+		d.softSpread = append(d.softSpread, c.skewOf(p, &p.terms.softSpread[i], p.terms.softSpread))
+	}
+	for i := range p.terms.preferred {
+		t := &p.terms.preferred[i]
+		if d.pull == nil {
+			d.pull = map[string]map[string]int64{}
+		}
+		if d.pull[t.topologyKey] == nil {
+			d.pull[t.topologyKey] = map[string]int64{}
+		}
+		c.each(&t.term, func(value string) { d.pull[t.topologyKey][value] += t.weight })
 	}
 	return &d
 }
@@ -120,12 +141,13 @@ func (c *cluster) each(t *term, f func(value string)) {
 	}
 }
 
-// skewOf counts the pods that a constraint is about in each domain.
-func (c *cluster) skewOf(p *podInfo, t *spreadTerm) skew {
+// skewOf counts the pods that a constraint, one of all, is about in each
+// domain.
+func (c *cluster) skewOf(p *podInfo, t *spreadTerm, all []spreadTerm) skew {
 	s := skew{spreadTerm: t, counts: map[string]int{}}
 	for _, n := range c.list {
 		value, ok := n.node.Labels[t.topologyKey]
-		if !ok || t.honorAffinity && !matches(p, n) || t.honorTaints && untolerated(p, n) != nil || !hasAll(n, p.terms.spread) {
+		if !ok || t.honorAffinity && !matches(p, n) || t.honorTaints && untolerated(p, n) != nil || !hasAll(n, all) {
 			continue
 		}
 		count := s.counts[value]
@@ -191,4 +213,31 @@ func (d *domains) refuses(n *nodeInfo) string {
 		return reasonExisting
 	}
 	return ""
+}
+
+// attraction is the sum of the preferred terms for a node.
+func (d *domains) attraction(n *nodeInfo) int64 {
+	var sum int64
+	for key, values := range d.pull {
+		if value, ok := n.node.Labels[key]; ok {
+			sum += values[value]
+		}
+	}
+	return sum
+}
+
+// crowding is how many pods that the soft constraints are about share a
+// domain with a node; -1 when the node is in none. Domains of which there are
+// many weigh more, as upstream has it, for each holds few pods.
+func (d *domains) crowding(n *nodeInfo) int64 {
+	var sum float64
+	for i := range d.softSpread {
+		s := &d.softSpread[i]
+		value, ok := n.node.Labels[s.topologyKey]
+		if !ok {
+			return -1
+		}
+		sum += float64(s.counts[value])*math.Log(float64(len(s.counts)+2)) + float64(s.maxSkew-1)
+	}
+	return int64(sum * 1000)
 }

@@ -158,3 +158,50 @@ func TestPlacedByRules(t *testing.T) {
 		t.Errorf("a pod without rules is with those that want to be alone, on %s", n.name)
 	}
 }
+
+// Preferences decide between nodes that are equal otherwise, and are outdone
+// by need.
+func TestPreferencesAboutOtherPods(t *testing.T) {
+	web := labeled("app", "web")
+	prefer := func(sign int, key string) func(*corev1.Pod) {
+		terms := []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: selects("app", "web")}}}
+		return func(p *corev1.Pod) {
+			if p.Spec.Affinity = (&corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: terms}}); sign < 0 {
+				p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: terms}}
+			}
+		}
+	}
+	anyway := func(c *corev1.TopologySpreadConstraint) { c.WhenUnsatisfiable = corev1.ScheduleAnyway }
+	const host = "kubernetes.io/hostname"
+	for _, test := range []struct {
+		name string
+		on   map[string][]*corev1.Pod
+		pod  *corev1.Pod
+		want string // one of these nodes
+	}{
+		{name: "near", on: map[string][]*corev1.Pod{"a": {makePod("x", web)}}, pod: makePod("p", prefer(1, host)), want: "a"},
+		{name: "near by zone", on: map[string][]*corev1.Pod{"a": {makePod("x", web)}}, pod: makePod("p", prefer(1, "zone")), want: "b"}, // b is as near and has more room
+		{name: "apart", on: map[string][]*corev1.Pod{"a": {makePod("x", web)}, "c": {makePod("y", web)}, "d": {makePod("z", web)}}, pod: makePod("p", prefer(-1, host)), want: "b"},
+		{name: "apart by zone", on: map[string][]*corev1.Pod{"a": {makePod("x", web)}, "d": {makePod("y", requests("cpu", "3"))}}, pod: makePod("p", prefer(-1, "zone")), want: "c"},
+		{name: "spread", on: map[string][]*corev1.Pod{"a": {makePod("x", web)}}, pod: makePod("p", spread(anyway), web), want: "c"},
+		{name: "spread, but no room there", on: map[string][]*corev1.Pod{"a": {makePod("x", web)}, "c": {makePod("y", requests("cpu", "4"))}}, pod: makePod("p", spread(anyway), web, requests("cpu", "1")), want: "b"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := zones()
+			for node, pods := range test.on {
+				for _, pod := range pods {
+					c.confirm(newPodInfo(pod).onNode(), node)
+				}
+			}
+			for seed := range uint64(4) {
+				pl := newPlacement(c, seed)
+				if n := pl.choose(newPodInfo(test.pod)); n == nil || n.name != test.want {
+					t.Errorf("got %v, want %s", n, test.want)
+				}
+				if pl.domains.strict() {
+					t.Error("a preference is taken for a rule")
+				}
+			}
+		})
+	}
+}

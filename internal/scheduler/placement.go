@@ -60,7 +60,7 @@ func (pl *placement) choose(p *podInfo) *nodeInfo {
 	}
 	pl.next = at
 	if len(pl.candidates) > 1 {
-		addPreferences(p, pl.candidates, pl.cluster.soft > 0)
+		addPreferences(p, pl.candidates, pl.cluster.soft > 0, pl.domains)
 	}
 	return pl.best()
 }

@@ -222,7 +222,7 @@ func (s *Scheduler) settleWoken(p *podInfo, took string) {
 // refuse says why a pod is not placed: as a condition, an event, and a gap.
 // What was said already is not written again.
 func (s *Scheduler) refuse(ctx context.Context, p *podInfo, message string, now time.Time) {
-	s.queue.park(p, s.placement.domains != nil, now)
+	s.queue.park(p, s.placement.domains.strict(), now)
 	s.gaps.set(p.key, loop.Waiting, message)
 	s.observe(p.key, loop.WaitFor("", "%s", message), nil)
 	if s.statuses.unschedulable(ctx, p.pod, message, now) {

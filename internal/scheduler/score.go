@@ -1,5 +1,7 @@
 package scheduler
 
+import "math"
+
 // Scores are in thousandths of upstream's 0 to 100, so that nodes that differ
 // by one small pod do not tie.
 const maxScore = 100_000
@@ -10,6 +12,8 @@ const (
 	weightBalanced       = 1
 	weightNodeAffinity   = 2
 	weightTaints         = 3
+	weightPodAffinity    = 2
+	weightSpread         = 2
 )
 
 // resourceScore prefers nodes with much left, and nodes whose CPU and memory
@@ -40,9 +44,24 @@ func abs(v int64) int64 {
 }
 
 // addPreferences adds to the scores of candidates what must be seen over all
-// of them: preferred node affinity, of the best; and soft taints that are not
-// tolerated, of the worst.
-func addPreferences(p *podInfo, candidates []candidate, softTaints bool) {
+// of them: preferred node affinity, of the best; soft taints that are not
+// tolerated, of the worst; preferences about other pods, between the two.
+func addPreferences(p *podInfo, candidates []candidate, softTaints bool, d *domains) {
+	if d != nil && len(d.pull) > 0 {
+		addScaled(candidates, weightPodAffinity, d.attraction)
+	}
+	if d != nil && len(d.softSpread) > 0 {
+		var most int64
+		for i := range candidates {
+			most = max(most, d.crowding(candidates[i].node))
+		}
+		addScaled(candidates, weightSpread, func(n *nodeInfo) int64 {
+			if c := d.crowding(n); c >= 0 {
+				return -c
+			}
+			return -most - 1 // a node that is in no domain comes last
+		})
+	}
 	if p.preferred != nil {
 		addNormalized(candidates, weightNodeAffinity, false, func(n *nodeInfo) int64 { return p.preferred.Score(n.node) })
 	}
@@ -75,5 +94,21 @@ func addNormalized(candidates []candidate, weight int64, reverse bool, score fun
 			s = maxScore - s
 		}
 		candidates[i].score += weight * s
+	}
+}
+
+// addScaled gives the least of the scores nothing and the greatest all.
+func addScaled(candidates []candidate, weight int64, score func(*nodeInfo) int64) {
+	scores := make([]int64, len(candidates))
+	least, most := int64(math.MaxInt64), int64(math.MinInt64)
+	for i := range candidates {
+		scores[i] = score(candidates[i].node)
+		least, most = min(least, scores[i]), max(most, scores[i])
+	}
+	if least == most {
+		return // no difference
+	}
+	for i := range candidates {
+		candidates[i].score += int64(float64(weight*maxScore) * (float64(scores[i]-least) / float64(most-least)))
 	}
 }

@@ -9,13 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// podTerms are a pod's required rules about other pods. Most pods have none.
+// podTerms are a pod's rules about other pods. Most pods have none.
 //
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
 // https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
 type podTerms struct {
 	affinity, antiAffinity []term
 	spread                 []spreadTerm
+
+	preferred  []weightedTerm
+	softSpread []spreadTerm // ScheduleAnyway
+}
+
+// weightedTerm attracts, or with a weight below 0 repels.
+type weightedTerm struct {
+	term
+	weight int64
 }
 
 // term matches pods by labels and namespace, in a domain of nodes that have
@@ -42,21 +51,36 @@ func newPodTerms(pod *corev1.Pod) *podTerms {
 	t := podTerms{}
 	if a := pod.Spec.Affinity; a != nil {
 		if a.PodAffinity != nil {
+			t.preferred = newWeightedTerms(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1)
 			t.affinity = newTerms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 		}
 		if a.PodAntiAffinity != nil {
+			t.preferred = append(t.preferred, newWeightedTerms(pod, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, -1)...)
 			t.antiAffinity = newTerms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 		}
 	}
 	for i := range pod.Spec.TopologySpreadConstraints {
-		if c := &pod.Spec.TopologySpreadConstraints[i]; c.WhenUnsatisfiable == corev1.DoNotSchedule {
-			t.spread = append(t.spread, newSpreadTerm(pod, c))
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		if term := newSpreadTerm(pod, c); c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			t.spread = append(t.spread, term)
+		} else {
+			t.softSpread = append(t.softSpread, term)
 		}
 	}
-	if len(t.affinity) == 0 && len(t.antiAffinity) == 0 && len(t.spread) == 0 {
+	if len(t.affinity) == 0 && len(t.antiAffinity) == 0 && len(t.spread) == 0 && len(t.preferred) == 0 && len(t.softSpread) == 0 {
 		return nil
 	}
 	return &t
+}
+
+func newWeightedTerms(pod *corev1.Pod, list []corev1.WeightedPodAffinityTerm, sign int64) []weightedTerm {
+	var out []weightedTerm
+	for i := range list {
+		for _, t := range newTerms(pod, []corev1.PodAffinityTerm{list[i].PodAffinityTerm}) {
+			out = append(out, weightedTerm{term: t, weight: sign * int64(list[i].Weight)})
+		}
+	}
+	return out
 }
 
 func newTerms(pod *corev1.Pod, list []corev1.PodAffinityTerm) []term {
