@@ -1,7 +1,9 @@
 package authn
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,9 +97,12 @@ func (c *ClientCerts) verify(certs []*x509.Certificate) (verified, error) {
 	if subject.CommonName == "" {
 		return verified{}, errors.New("it names no user (the common name is empty)")
 	}
+	// By its hash a certificate can be found again in what was logged.
+	hash := sha256.Sum256(certs[0].Raw)
 	v := verified{user: &User{
 		Name:   subject.CommonName,
 		Groups: withAuthenticated(subject.Organization),
+		Extra:  map[string][]string{ExtraCredentialID: {"X509SHA256=" + hex.EncodeToString(hash[:])}},
 	}}
 	for _, cert := range chains[0] {
 		if v.until.IsZero() || cert.NotAfter.Before(v.until) {

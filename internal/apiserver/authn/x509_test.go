@@ -1,8 +1,10 @@
 package authn
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -60,6 +62,10 @@ func TestClientCert(t *testing.T) {
 				got, err := c.Authenticate(tc.req)
 				if (err != nil) != tc.bad {
 					t.Fatalf("error %v, want one: %v", err, tc.bad)
+				}
+				if got != nil {
+					sum := sha256.Sum256(tc.req.TLS.PeerCertificates[0].Raw)
+					tc.want.Extra = map[string][]string{"authentication.kubernetes.io/credential-id": {"X509SHA256=" + hex.EncodeToString(sum[:])}}
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
