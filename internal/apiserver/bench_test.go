@@ -10,9 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
+	"github.com/setpoint-project/setpoint/internal/client"
 )
 
 // The benchmarks leave out the network: what is measured is the path from the
@@ -112,4 +114,33 @@ func BenchmarkFanout(b *testing.B) {
 		<-got
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*watchers), "ns/event")
+}
+
+// BenchmarkPodLife is what a pod costs in this process: created, bound, said to
+// run, deleted.
+func BenchmarkPodLife(b *testing.B) {
+	h := apitest.New(b, apitest.Options{Mutable: true})
+	c := h.Client("bench")
+	v := c.View(pods, client.ViewOptions{})
+	v.Index("node", func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} })
+	ctx := context.Background()
+	zero := int64(0)
+	must := func(_ client.Object, err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		name := fmt.Sprintf("p-%d", i)
+		must(c.Create(ctx, pods, pod(name, "")))
+		must(c.Create(ctx, pods, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+			Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, "binding"))
+		obj, err := c.Get(ctx, pods, "default", name)
+		must(obj, err)
+		p := obj.DeepCopyObject().(*corev1.Pod)
+		p.Status.Phase = corev1.PodRunning
+		must(c.Update(ctx, pods, p, "status"))
+		must(nil, c.Delete(ctx, pods, "default", name, metav1.DeleteOptions{GracePeriodSeconds: &zero}))
+	}
 }

@@ -57,10 +57,7 @@ func (s *Server) patch(c *call, pt types.PatchType, data []byte) (answer, error)
 		if err != nil {
 			return nil, err
 		}
-		if obj.GetName() != c.name {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.name))
-		}
-		if err := c.checkNamespace(obj); err != nil {
+		if err := c.checkNames(obj); err != nil {
 			return nil, err
 		}
 		if c.sv.version.Default != nil {

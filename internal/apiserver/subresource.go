@@ -121,11 +121,8 @@ func (s *Server) updateView(c *call, obj kinds.Object) (answer, error) {
 	if c.sv.view(sub).same {
 		return s.update(c, obj)
 	}
-	if err := c.checkNamespace(obj); err != nil {
+	if err := c.checkNames(obj); err != nil {
 		return answer{}, err
-	}
-	if name := obj.GetName(); name != "" && name != c.name {
-		return answer{}, apierrors.NewBadRequest("the name of the object (" + name + ") does not match the name on the URL (" + c.name + ")")
 	}
 	return s.changeView(c, sub, func(kinds.Object) (kinds.Object, error) { return obj, nil })
 }

@@ -50,15 +50,8 @@ func (res *resource) viewChange(name string, sub *kinds.Subresource) write {
 // update replaces an object, or the view of it that c.sub names. obj is in the
 // call's version and becomes the server's.
 func (s *Server) update(c *call, obj kinds.Object) (answer, error) {
-	if err := c.checkNamespace(obj); err != nil {
+	if err := c.checkNames(obj); err != nil {
 		return answer{}, err
-	}
-	if obj.GetName() == "" {
-		// Kubernetes takes the name from the URL only for views like scale.
-		return answer{}, apierrors.NewBadRequest("the name of the object must be specified")
-	}
-	if obj.GetName() != c.name {
-		return answer{}, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.name))
 	}
 	if c.sv.version.Default != nil {
 		c.sv.version.Default(obj)
@@ -88,6 +81,20 @@ func (s *Server) update(c *call, obj kinds.Object) (answer, error) {
 		return pristine.DeepCopyObject().(kinds.Object), nil
 	}
 	return s.change(c, ch)
+}
+
+// checkNames sees that an object that replaces another says what the request
+// says.
+func (c *call) checkNames(obj kinds.Object) error {
+	switch name, ns := obj.GetName(), obj.GetNamespace(); {
+	case name == "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", c.name))
+	case name != c.name:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, c.name))
+	case c.namespace != "" && ns != "" && ns != c.namespace:
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, c.namespace))
+	}
+	return c.checkNamespace(obj)
 }
 
 // change reads the object, makes the new one, and writes it if nobody wrote

@@ -69,7 +69,7 @@ func (p *inProcess) View(res client.Resource, opts client.ViewOptions) client.Vi
 	if sv == nil {
 		return failedView(errNotServed())
 	}
-	c := &call{ctx: context.Background(), user: p.user, sv: sv, verb: "list", namespace: opts.Namespace}
+	c := &call{ctx: context.Background(), user: p.user, sv: sv, verb: "list", namespace: opts.Namespace, name: pinnedName(opts.FieldSelector)}
 	if err := s.authorize(c.ctx, c.attributes()); err != nil {
 		return failedView(err)
 	}
