@@ -26,6 +26,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver/discovery"
 	"github.com/setpoint-project/setpoint/internal/apiserver/health"
 	"github.com/setpoint-project/setpoint/internal/apiserver/nodeproxy"
+	"github.com/setpoint-project/setpoint/internal/apiserver/openapi"
 	"github.com/setpoint-project/setpoint/internal/apiserver/tokens"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kinds"
@@ -210,6 +211,7 @@ func (c *controlPlane) paths(served []*kinds.Kind, registry *prometheus.Registry
 	checks := &health.Checks{Logger: c.log}
 	checks.Add(health.Check{Name: "watches", Live: true, Test: func(context.Context) error { return c.server.Ready() }})
 	maps.Copy(paths, checks.Paths())
+	maps.Copy(paths, openapi.New(version.Kubernetes, list, nil).Paths())
 	maps.Copy(paths, tokens.OpenID(signer, "https://"+c.state.apiServiceIP().String()))
 	return paths, nil
 }
