@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,8 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-project/setpoint/internal/client"
 )
 
 func TestNamespaceLifecycle(t *testing.T) {
@@ -124,12 +127,16 @@ func TestServiceAccountMissing(t *testing.T) {
 		}
 		// The default account of a new namespace is about to be made.
 		pod.Spec.ServiceAccountName = ""
-		go func() {
-			time.Sleep(300 * time.Millisecond)
-			w["serviceaccounts/web/default"] = &corev1.ServiceAccount{ObjectMeta: named("web", "default")}
-		}()
+		made := time.Now().Add(300 * time.Millisecond)
+		p.Get = func(ctx context.Context, res client.Resource, ns, name string) (client.Object, error) {
+			if !time.Now().Before(made) {
+				w["serviceaccounts/web/default"] = &corev1.ServiceAccount{ObjectMeta: named("web", "default")}
+			}
+			return w.get(ctx, res, ns, name)
+		}
 		mustAdmit(t, p, request(Create, "pods", pod, nil))
 		delete(w, "serviceaccounts/web/default")
+		p.Get = w.get
 		wantRefused(t, p.Admit(t.Context(), request(Create, "pods", pod, nil)), 403, "web/default")
 	})
 }

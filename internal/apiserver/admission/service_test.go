@@ -283,6 +283,37 @@ func TestSmallRangeFillsUpAndIsFreed(t *testing.T) {
 	s.must("more", nil)
 }
 
+func TestAddressOfAServiceThatIsGoneIsFree(t *testing.T) {
+	s := newServer(t, "10.96.0.0/16")
+	a := s.must("a", withNodePort(30080))
+	other, err := s.write("b", withNodePort(30081))
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(s.w, "services/web/a") // nobody told the plugin
+	again := s.must("c", func(svc *corev1.Service) {
+		withNodePort(30080)(svc)
+		withIP(a.Spec.ClusterIP)(svc)
+	})
+	if again.Spec.Ports[0].NodePort != 30080 || again.Spec.ClusterIP != a.Spec.ClusterIP {
+		t.Errorf("got %v", again.Spec)
+	}
+	_, err = s.write("d", withNodePort(other.Spec.Ports[0].NodePort))
+	wantRefused(t, err, 422, "provided port is already allocated")
+	s.wantTaken(2, 2)
+	// A request that is under way keeps what it holds.
+	r, open, err := s.admit("e", withNodePort(30090))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.write("f", withNodePort(30090))
+	wantRefused(t, err, 422, "provided port is already allocated")
+	_, err = s.write("f", withIP(open.Spec.ClusterIP))
+	wantRefused(t, err, 422, "provided IP is already allocated")
+	run(r.Rollback)
+	s.must("f", withNodePort(30090))
+}
+
 func TestRestartKnowsWhatIsTaken(t *testing.T) {
 	s := newServer(t, "10.96.0.0/16")
 	a := s.must("a", withNodePort(30500))

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"sync"
 
@@ -23,6 +24,9 @@ import (
 //	stored:   Commit gives back what only the old state needed
 //	deleted:  Commit gives everything back, once the object is really gone
 //
+// Before a request is refused because something is taken or nothing is left,
+// the pools are compared with the services once more.
+//
 // Every number has an owner, the service's UID or, until it has one, a ticket;
 // so a release that comes late or twice can never free what somebody else has
 // got meanwhile.
@@ -35,8 +39,7 @@ type ServiceAllocator struct {
 
 	mu struct {
 		sync.Mutex
-		loaded  bool
-		ips     *pool // offsets from the first usable address
+		ips     *pool // offsets from the first usable address; nil before the services were read
 		nodes   *pool // offsets from ports[0]
 		tickets uint64
 	}
@@ -72,18 +75,35 @@ func (a *ServiceAllocator) Load(ctx context.Context) error {
 }
 
 func (a *ServiceAllocator) loadLocked(ctx context.Context) error {
-	if a.mu.loaded {
+	if a.mu.ips != nil {
 		return nil
 	}
+	// The network's own address and the broadcast address are not usable.
+	size := 1<<(32-a.cidr.Bits()) - 2
+	ports := a.ports[1] - a.ports[0] + 1
+	a.mu.ips = newPool(size, min(max(16, size/16), 256, size))
+	a.mu.nodes = newPool(ports, min(max(16, ports/32), 128, ports))
+	err := a.compareLocked(ctx)
+	if err != nil {
+		a.mu.ips, a.mu.nodes = nil, nil
+	}
+	return err
+}
+
+// compareLocked makes the pools agree with the services there are. What a
+// ticket holds stays: its service may be stored or not.
+func (a *ServiceAllocator) compareLocked(ctx context.Context) error {
 	list, err := a.list(ctx, services, "")
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("read the services to learn their addresses: %w", err))
 	}
-	// The network's own address and the broadcast address are not usable.
-	size := 1<<(32-a.cidr.Bits()) - 2
-	a.mu.ips = newPool(size, min(max(16, size/16), 256, size))
-	ports := a.ports[1] - a.ports[0] + 1
-	a.mu.nodes = newPool(ports, min(max(16, ports/32), 128, ports))
+	alive := map[string]bool{}
+	for _, obj := range list {
+		alive[string(obj.GetUID())] = true
+	}
+	for _, p := range []*pool{a.mu.ips, a.mu.nodes} {
+		maps.DeleteFunc(p.owner, func(_ int, owner string) bool { return !isTicket(owner) && !alive[owner] })
+	}
 	for _, obj := range list {
 		if svc, ok := obj.(*corev1.Service); ok {
 			for _, n := range a.numbersOf(svc) {
@@ -91,7 +111,6 @@ func (a *ServiceAllocator) loadLocked(ctx context.Context) error {
 			}
 		}
 	}
-	a.mu.loaded = true
 	return nil
 }
 
@@ -194,17 +213,14 @@ func (a *ServiceAllocator) allocate(ctx context.Context, r *Request, svc, old *c
 		t.uid = string(old.UID)
 	}
 	err := t.run()
-	if errors.Is(err, errFull) {
-		// Perhaps something was lost count of: read the services again, but
-		// never while others hold what is not stored yet.
+	if t.conflict || errors.Is(err, errFull) {
+		// Who holds it may be gone: what becomes of a deleted service is not
+		// always told here.
 		t.undoLocked()
-		if !a.ticketsOpenLocked() {
-			a.mu.loaded = false
-			if lerr := a.loadLocked(ctx); lerr != nil {
-				return lerr
-			}
-			err = t.run()
+		if lerr := a.compareLocked(ctx); lerr != nil {
+			return lerr
 		}
+		err = t.run()
 	}
 	if err != nil {
 		t.undoLocked()
@@ -219,18 +235,6 @@ func (a *ServiceAllocator) allocate(ctx context.Context, r *Request, svc, old *c
 	return nil
 }
 
-// ticketsOpenLocked tells whether some request holds what it has not stored.
-func (a *ServiceAllocator) ticketsOpenLocked() bool {
-	for _, p := range []*pool{a.mu.ips, a.mu.nodes} {
-		for _, owner := range p.owner {
-			if isTicket(owner) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // releaseIfGone gives back what a service held when it does not exist any
 // more; one with finalizers goes later, with the update that takes the last.
 func (a *ServiceAllocator) releaseIfGone(svc *corev1.Service) {
@@ -241,7 +245,7 @@ func (a *ServiceAllocator) releaseIfGone(svc *corev1.Service) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.mu.loaded {
+	if a.mu.ips != nil {
 		a.releaseLocked(svc, svc.UID)
 	}
 }

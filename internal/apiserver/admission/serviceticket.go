@@ -18,6 +18,8 @@ type ticket struct {
 	name string // owner of what is taken until it is stored
 	uid  string // of the stored service; "" when it is new
 	held []number
+	// conflict says that something was asked for that another one holds.
+	conflict bool
 }
 
 func isTicket(owner string) bool { return strings.HasPrefix(owner, "ticket-") }
@@ -29,6 +31,7 @@ func (t *ticket) take(p *pool, n int, taken error) error {
 		return nil
 	}
 	if !p.take(n, t.name) {
+		t.conflict = true
 		return taken
 	}
 	t.held = append(t.held, number{p, n})
@@ -45,6 +48,7 @@ func (t *ticket) next(p *pool) (int, error) {
 
 // run takes all that the service needs, and writes it into the service.
 func (t *ticket) run() error {
+	t.conflict = false
 	if needsClusterIP(t.svc) {
 		if err := t.clusterIP(); err != nil {
 			return err
