@@ -132,7 +132,7 @@ func TestBadRequests(t *testing.T) {
 		"media type":           {"POST", cms, "text/plain", []byte(`hello`), refusal{415, metav1.StatusReasonUnsupportedMediaType, "", "the body of the request was in an unknown format"}},
 		"patch type":           {"PATCH", deploys + "/web", "application/json", []byte(`{}`), refusal{415, metav1.StatusReasonUnsupportedMediaType, "", "the body of the request was in an unknown format"}},
 		"label selector":       {"GET", cms + "?labelSelector=a%20b%20c", jsonType, nil, refusal{400, metav1.StatusReasonBadRequest, "", "unable to parse requirement"}},
-		"field selector":       {"GET", cms + "?fieldSelector=data.x%3Dy", jsonType, nil, refusal{400, metav1.StatusReasonBadRequest, "", "field label not supported"}},
+		"field selector":       {"GET", cms + "?fieldSelector=data.x%3Dy", jsonType, nil, refusal{400, metav1.StatusReasonBadRequest, "", "is not a known field selector"}},
 		"future version":       {"GET", cms + "?resourceVersion=999999999", jsonType, nil, refusal{504, metav1.StatusReasonTimeout, "", "Too large resource version"}},
 		"service without port": {"POST", "/api/v1/namespaces/default/services", jsonType, []byte(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"selector":{"a":"b"}}}`), refusal{422, metav1.StatusReasonInvalid, "spec.ports", "Required value"}},
 		"cluster IP":           {"POST", "/api/v1/namespaces/default/services", jsonType, []byte(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"clusterIP":"192.0.2.1","ports":[{"port":80}]}}`), refusal{422, metav1.StatusReasonInvalid, "spec.clusterIPs", "not in the valid range"}},
