@@ -42,7 +42,7 @@ type Interface interface {
 
 	// Create creates obj; a subresource (binding, eviction, token) is created
 	// on the object that obj's name names, and the answer may be of another
-	// type than obj.
+	// type than obj, or nil when the server has nothing to show (binding).
 	Create(ctx context.Context, res Resource, obj Object, subresource ...string) (Object, error)
 	// Update replaces obj, or one subresource of it ("status", "scale").
 	Update(ctx context.Context, res Resource, obj Object, subresource ...string) (Object, error)

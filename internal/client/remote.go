@@ -129,6 +129,9 @@ func answer(res rest.Result) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, ok := obj.(*metav1.Status); ok {
+		return nil, nil // done, and nothing to show
+	}
 	o, ok := obj.(Object)
 	if !ok {
 		return nil, fmt.Errorf("client: the server answered with a %T, which has no metadata", obj)

@@ -120,8 +120,8 @@ func TestConvergesWithReplicaSets(t *testing.T) {
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{deployment.New(o), replicaset.New(o)}
 		},
-		Others: controllertest.Kubelets,
-		Start:  func(w *controllertest.World) { w.Create(client.Deployments, deploymentOf(w.Rand)) },
+		Others: controllertest.Kubelets, Runs: 40,
+		Start: func(w *controllertest.World) { w.Create(client.Deployments, deploymentOf(w.Rand)) },
 		Meanwhile: func(w *controllertest.World) {
 			edit(w, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = controllertest.Broken })
 			w.Rest(10e9)

@@ -14,9 +14,12 @@ import (
 // rounded up, of unavailability down; when both come to 0 a rollout could not
 // move, so one pod may be unavailable.
 func fences(d *appsv1.Deployment) (surge, unavailable int32) {
-	ru := d.Spec.Strategy.RollingUpdate
-	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || ru == nil {
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return 0, 0
+	}
+	var ru appsv1.RollingUpdateDeployment
+	if d.Spec.Strategy.RollingUpdate != nil {
+		ru = *d.Spec.Strategy.RollingUpdate
 	}
 	scaled := func(v *intstr.IntOrString, up bool) int32 {
 		if v == nil {

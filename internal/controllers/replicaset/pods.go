@@ -55,28 +55,37 @@ func (c *Controller) create(ctx context.Context, w world, n int) *batch {
 	b := &batch{}
 	names := newNamer(w)
 	pending := w.memo.pending
-	next := func() string {
+	next := func() attempt {
 		if len(pending) > 0 {
 			name := pending[0]
 			pending = pending[1:]
-			return name
+			return attempt{name, true}
 		}
-		return names.next()
+		return attempt{names.next(), false}
 	}
 	for size := 1; n > 0 && b.failure == nil && ctx.Err() == nil; size *= 2 {
 		size = min(size, n)
-		round := make([]string, size)
+		round := make([]attempt, size)
 		for i := range round {
 			round[i] = next()
 		}
-		parallel(round, func(name string) { c.createOne(ctx, w.rs, name, b) })
+		parallel(round, func(a attempt) { c.createOne(ctx, w.rs, a, b) })
 		n -= size
 	}
 	b.names = append(b.names, pending...)
 	return b
 }
 
-func (c *Controller) createOne(ctx context.Context, rs *appsv1.ReplicaSet, name string, b *batch) {
+// attempt to create a pod.
+type attempt struct {
+	name string
+	// again: it was tried before and the answer lost. It may be there, whatever
+	// else than "created" or "exists" the server says now.
+	again bool
+}
+
+func (c *Controller) createOne(ctx context.Context, rs *appsv1.ReplicaSet, a attempt, b *batch) {
+	name := a.name
 	obj, err := c.client.Create(ctx, client.Pods, podOf(rs, name))
 	if apierrors.IsAlreadyExists(err) {
 		// Ours, when an answer was lost or another copy of the loop was
@@ -103,7 +112,7 @@ func (c *Controller) createOne(ctx context.Context, rs *appsv1.ReplicaSet, name 
 		}
 		return
 	}
-	if !controllers.Answered(err) {
+	if a.again || !controllers.Answered(err) {
 		b.names = append(b.names, name)
 	}
 	if b.failure == nil {
