@@ -89,10 +89,7 @@ func (h *hub) run(ctx context.Context) error {
 // deliver hands a batch to its subscribers.
 func (h *hub) deliver(events []store.Event, upTo int64) {
 	for i := range events {
-		h.recent.add(events[i].Record)
-		if events[i].Prev != nil {
-			h.recent.add(events[i].Prev)
-		}
+		h.recent.take(&events[i])
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -29,6 +29,10 @@ type subscriber struct {
 	ended bool      // guarded by mu; the server stops
 }
 
+// spareMax bounds the slices that a subscriber keeps for the next changes: after
+// a burst, a quiet watch shall not hold on to a long one.
+const spareMax = 64
+
 func newSubscriber(res *resource, f *filter, limit int) *subscriber {
 	return &subscriber{res: res, filter: f, limit: limit, signal: make(chan struct{}, 1)}
 }
@@ -56,8 +60,11 @@ func (sub *subscriber) take(spare []*change) (changes []*change, lost, ended boo
 	defer sub.mu.Unlock()
 	changes = sub.queue
 	if len(changes) > 0 {
-		clear(spare[:cap(spare)])
-		sub.queue = spare[:0]
+		sub.queue = nil
+		if cap(spare) <= spareMax {
+			clear(spare[:cap(spare)])
+			sub.queue = spare[:0]
+		}
 	}
 	return changes, sub.lost, sub.ended
 }

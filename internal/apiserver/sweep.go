@@ -22,16 +22,34 @@ const (
 
 // recentRecords is a ring of what was written last.
 type recentRecords struct {
-	ring [recentKept]*store.Record
+	ring [recentKept]recentRecord
 	next int
 }
 
-// add takes rec in, and drops the object of the oldest unless it was read.
-func (r *recentRecords) add(rec *store.Record) {
-	if old := r.ring[r.next]; old != nil {
-		forget(old, false)
+type recentRecord struct {
+	rec  *store.Record
+	past bool // superseded or gone: only the store's history holds it
+}
+
+// take adds what an event brings.
+func (r *recentRecords) take(ev *store.Event) {
+	r.add(recentRecord{rec: ev.Record, past: ev.Deleted()})
+	if ev.Prev != nil {
+		r.add(recentRecord{rec: ev.Prev, past: true})
 	}
-	r.ring[r.next] = rec
+}
+
+// add drops the object of the oldest record: the sweeper does not come by what
+// is past, so of that it goes even if it was read.
+func (r *recentRecords) add(in recentRecord) {
+	switch out := r.ring[r.next]; {
+	case out.rec == nil:
+	case out.past:
+		out.rec.Decoded.Store(nil)
+	default:
+		forget(out.rec, false)
+	}
+	r.ring[r.next] = in
 	r.next = (r.next + 1) % recentKept
 }
 

@@ -282,7 +282,9 @@ func (st *stream) drive(ctx context.Context, out sink) error {
 		if len(evs) > 0 && !st.pace(ctx) {
 			return ctx.Err()
 		}
-		clear(evs)
+		if clear(evs); cap(evs) > spareMax {
+			evs = nil
+		}
 		mark = false
 		select {
 		case <-st.sub.signal:

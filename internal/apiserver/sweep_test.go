@@ -1,0 +1,51 @@
+package apiserver
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/setpoint-project/setpoint/internal/store"
+)
+
+// TestRecentForgets: of what falls out of the ring, the present keeps its
+// object while it is read, and the past never does: the sweeper would not find
+// it again.
+func TestRecentForgets(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		past, used    bool
+		keeps, keeps2 bool // after the ring, after the sweeper's two visits
+	}{
+		{"present and read", false, true, true, false},
+		{"present", false, false, false, false},
+		{"past and read", true, true, false, false},
+		{"past", true, false, false, false},
+	} {
+		var r recentRecords
+		e := &entry{}
+		e.used.Store(tc.used)
+		var boxed any = e
+		rec := &store.Record{Key: "k", Value: []byte("v")}
+		rec.Decoded.Store(&boxed)
+		ev := store.Event{Record: rec}
+		if tc.past {
+			ev = store.Event{Record: &store.Record{Key: "k", Value: []byte("w")}, Prev: rec}
+		}
+		r.take(&ev)
+		for i := range recentKept {
+			if rec.Decoded.Load() == nil {
+				t.Errorf("%s: forgotten after %d more", tc.name, i)
+				break
+			}
+			r.take(&store.Event{Record: &store.Record{Key: fmt.Sprint(i), Value: []byte("v")}})
+		}
+		if got := rec.Decoded.Load() != nil; got != tc.keeps {
+			t.Errorf("%s: kept is %v, want %v", tc.name, got, tc.keeps)
+		}
+		forget(rec, true)
+		forget(rec, true)
+		if got := rec.Decoded.Load() != nil; got != tc.keeps2 {
+			t.Errorf("%s: kept by the sweeper is %v, want %v", tc.name, got, tc.keeps2)
+		}
+	}
+}
