@@ -14,9 +14,21 @@ func mutatingAdmissionPolicy() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "mutatingadmissionpolicies"}, Kind: "MutatingAdmissionPolicy", Singular: "mutatingadmissionpolicy",
 		Categories:    []string{"api-extensions"},
 		StoragePrefix: "/registry/mutatingadmissionpolicies/",
-		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.MutatingAdmissionPolicy, admissionregistrationv1.MutatingAdmissionPolicyList](v1, nil)},
+		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.MutatingAdmissionPolicy, admissionregistrationv1.MutatingAdmissionPolicyList](v1, defaultMutatingAdmissionPolicy)},
 		PrepareCreate: split.PrepareCreate,
 		PrepareUpdate: split.PrepareUpdate,
-		Columns:       strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("Mutations", "integer", "Mutation indicates the number of mutations rules defined in this configuration", func(o *admissionregistrationv1.MutatingAdmissionPolicy) any { return int64(len(o.Spec.Mutations)) }),
+			strategy.Column("ParamKind", "string", "ParamKind specifies the kind of resources used to parameterize this policy", func(o *admissionregistrationv1.MutatingAdmissionPolicy) any { return paramKind(o.Spec.ParamKind) }),
+			strategy.Age(),
+		},
 	}
+}
+
+func defaultMutatingAdmissionPolicy(p *admissionregistrationv1.MutatingAdmissionPolicy) {
+	if p.Spec.FailurePolicy == nil {
+		p.Spec.FailurePolicy = new(admissionregistrationv1.Fail)
+	}
+	defaultMatch(p.Spec.MatchConstraints)
 }

@@ -14,9 +14,14 @@ func mutatingAdmissionPolicyBinding() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "mutatingadmissionpolicybindings"}, Kind: "MutatingAdmissionPolicyBinding", Singular: "mutatingadmissionpolicybinding",
 		Categories:    []string{"api-extensions"},
 		StoragePrefix: "/registry/mutatingadmissionpolicybindings/",
-		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.MutatingAdmissionPolicyBinding, admissionregistrationv1.MutatingAdmissionPolicyBindingList](v1, nil)},
+		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.MutatingAdmissionPolicyBinding, admissionregistrationv1.MutatingAdmissionPolicyBindingList](v1, func(b *admissionregistrationv1.MutatingAdmissionPolicyBinding) { defaultMatch(b.Spec.MatchResources) })},
 		PrepareCreate: split.PrepareCreate,
 		PrepareUpdate: split.PrepareUpdate,
-		Columns:       strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("PolicyName", "string", "PolicyName indicates the policy definition which the policy binding binded to", func(o *admissionregistrationv1.MutatingAdmissionPolicyBinding) any { return o.Spec.PolicyName }),
+			strategy.Column("ParamRef", "string", "ParamRef indicates the param resource which sets the configration param", func(o *admissionregistrationv1.MutatingAdmissionPolicyBinding) any { return paramRef(o.Spec.ParamRef) }),
+			strategy.Age(),
+		},
 	}
 }

@@ -14,12 +14,24 @@ func validatingAdmissionPolicy() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "validatingadmissionpolicies"}, Kind: "ValidatingAdmissionPolicy", Singular: "validatingadmissionpolicy",
 		Categories:    []string{"api-extensions"},
 		StoragePrefix: "/registry/validatingadmissionpolicies/",
-		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.ValidatingAdmissionPolicy, admissionregistrationv1.ValidatingAdmissionPolicyList](v1, nil)},
+		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.ValidatingAdmissionPolicy, admissionregistrationv1.ValidatingAdmissionPolicyList](v1, defaultValidatingAdmissionPolicy)},
 		PrepareCreate: split.PrepareCreate,
 		PrepareUpdate: split.PrepareUpdate,
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.StatusOnly(),
 		},
-		Columns: strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("Validations", "integer", "Validations indicates the number of validation rules defined in this configuration", func(o *admissionregistrationv1.ValidatingAdmissionPolicy) any { return int64(len(o.Spec.Validations)) }),
+			strategy.Column("ParamKind", "string", "ParamKind specifies the kind of resources used to parameterize this policy", func(o *admissionregistrationv1.ValidatingAdmissionPolicy) any { return paramKind(o.Spec.ParamKind) }),
+			strategy.Age(),
+		},
 	}
+}
+
+func defaultValidatingAdmissionPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	if p.Spec.FailurePolicy == nil {
+		p.Spec.FailurePolicy = new(admissionregistrationv1.Fail)
+	}
+	defaultMatch(p.Spec.MatchConstraints)
 }

@@ -11,20 +11,20 @@ import (
 
 func horizontalPodAutoscaler() *kinds.Kind {
 	split := strategy.Of[autoscalingv2.HorizontalPodAutoscaler]()
-	older := strategy.Version[autoscalingv1.HorizontalPodAutoscaler, autoscalingv1.HorizontalPodAutoscalerList](v1, nil)
+	older := strategy.Version[autoscalingv1.HorizontalPodAutoscaler, autoscalingv1.HorizontalPodAutoscalerList](v1, defaultV1)
 	older.ToHub, older.FromHub = toHub, fromHub
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v2.Group, Resource: "horizontalpodautoscalers"}, Kind: "HorizontalPodAutoscaler", Singular: "horizontalpodautoscaler",
 		ShortNames: []string{"hpa"}, Categories: []string{"all"}, Namespaced: true,
 		StoragePrefix: "/registry/horizontalpodautoscalers/",
 		Versions: []kinds.Version{
-			strategy.Version[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](v2, nil),
+			strategy.Version[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](v2, defaultV2),
 			older,
 		},
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
 		Subresources:             map[string]*kinds.Subresource{"status": split.Status()},
-		Columns:                  strategy.NameAge(),
+		Columns:                  columns(),
 	}
 }

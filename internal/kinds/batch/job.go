@@ -1,10 +1,20 @@
 package batch
 
 import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/core"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -14,13 +24,149 @@ func job() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "jobs"}, Kind: "Job", Singular: "job",
 		Categories: []string{"all"}, Namespaced: true,
 		StoragePrefix:            "/registry/jobs/",
-		Versions:                 []kinds.Version{strategy.Version[batchv1.Job, batchv1.JobList](v1, nil)},
+		Versions:                 []kinds.Version{strategy.Version[batchv1.Job, batchv1.JobList](v1, defaultJob)},
 		AllowUnconditionalUpdate: true,
-		PrepareCreate:            split.PrepareCreate,
-		PrepareUpdate:            split.PrepareUpdate,
-		Subresources: map[string]*kinds.Subresource{
-			"status": split.Status(),
-		},
-		Columns: strategy.NameAge(),
+		PrepareCreate: strategy.PrepareCreate(func(j *batchv1.Job) {
+			j.Status, j.Generation = batchv1.JobStatus{}, 1
+			generateSelector(j)
+		}),
+		PrepareUpdate: split.PrepareUpdate,
+		Subresources:  map[string]*kinds.Subresource{"status": split.Status()},
+		SelectableFields: strategy.Fields(func(j *batchv1.Job) fields.Set {
+			return fields.Set{"status.successful": strconv.Itoa(int(j.Status.Succeeded))}
+		}),
+		FieldNames: []string{"status.successful"},
+		Columns:    jobColumns(),
 	}
+}
+
+// generateSelector makes a job select the pods that carry its UID, and give it
+// to those it makes, unless its owner took that over.
+func generateSelector(j *batchv1.Job) {
+	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
+		return
+	}
+	if j.Spec.Template.Labels == nil {
+		j.Spec.Template.Labels = map[string]string{}
+	}
+	for key, value := range map[string]string{
+		"controller-uid": string(j.UID), batchv1.ControllerUidLabel: string(j.UID),
+		"job-name": j.Name, batchv1.JobNameLabel: j.Name,
+	} {
+		if _, ok := j.Spec.Template.Labels[key]; !ok {
+			j.Spec.Template.Labels[key] = value
+		}
+	}
+	if j.Spec.Selector == nil {
+		j.Spec.Selector = &metav1.LabelSelector{}
+	}
+	if _, ok := j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel]; !ok {
+		metav1.AddLabelToSelector(j.Spec.Selector, batchv1.ControllerUidLabel, string(j.UID))
+	}
+}
+
+func defaultJob(j *batchv1.Job) {
+	// A job without labels has those of its pods.
+	if len(j.Labels) == 0 {
+		j.Labels = j.Spec.Template.DeepCopy().Labels
+	}
+	defaultJobSpec(&j.Spec)
+}
+
+// defaultJobSpec fills in a job.
+func defaultJobSpec(spec *batchv1.JobSpec) {
+	if spec.Completions == nil && spec.Parallelism == nil {
+		spec.Completions, spec.Parallelism = new(int32(1)), new(int32(1))
+	}
+	if spec.Parallelism == nil {
+		spec.Parallelism = new(int32(1))
+	}
+	if spec.BackoffLimit == nil {
+		spec.BackoffLimit = new(int32(6))
+		if spec.BackoffLimitPerIndex != nil {
+			*spec.BackoffLimit = math.MaxInt32
+		}
+	}
+	if spec.CompletionMode == nil {
+		spec.CompletionMode = new(batchv1.NonIndexedCompletion)
+	}
+	if spec.Suspend == nil {
+		spec.Suspend = new(false)
+	}
+	if spec.PodReplacementPolicy == nil {
+		spec.PodReplacementPolicy = new(batchv1.TerminatingOrFailed)
+		if spec.PodFailurePolicy != nil {
+			*spec.PodReplacementPolicy = batchv1.Failed
+		}
+	}
+	if spec.ManualSelector == nil {
+		spec.ManualSelector = new(false)
+	}
+	if spec.PodFailurePolicy != nil {
+		for i := range spec.PodFailurePolicy.Rules {
+			for j := range spec.PodFailurePolicy.Rules[i].OnPodConditions {
+				if p := &spec.PodFailurePolicy.Rules[i].OnPodConditions[j]; p.Status == "" {
+					p.Status = corev1.ConditionTrue
+				}
+			}
+		}
+	}
+	core.DefaultPodTemplateSpec(&spec.Template)
+}
+
+func jobColumns() []kinds.Column {
+	status := batchv1.JobStatus{}.SwaggerDoc()
+	columns := []kinds.Column{
+		strategy.Name(),
+		strategy.Column("Status", "string", status["conditions"], func(j *batchv1.Job) any { return jobStatus(j) }),
+		strategy.Column("Completions", "string", status["succeeded"], func(j *batchv1.Job) any { return completions(j) }),
+		strategy.Column("Duration", "string", "Time required to complete the job.", func(j *batchv1.Job) any {
+			switch {
+			case j.Status.StartTime == nil:
+				return ""
+			case j.Status.CompletionTime == nil:
+				return duration.HumanDuration(time.Since(j.Status.StartTime.Time))
+			}
+			return duration.HumanDuration(j.Status.CompletionTime.Sub(j.Status.StartTime.Time))
+		}),
+		strategy.Age(),
+	}
+	columns = append(columns, strategy.TemplateColumns(func(j *batchv1.Job) *corev1.PodSpec { return &j.Spec.Template.Spec })...)
+	return append(columns, strategy.SelectorColumn(batchv1.JobSpec{}.SwaggerDoc()["selector"], func(j *batchv1.Job) *metav1.LabelSelector { return j.Spec.Selector }))
+}
+
+func jobStatus(j *batchv1.Job) string {
+	is := func(t batchv1.JobConditionType) bool {
+		for _, c := range j.Status.Conditions {
+			if c.Type == t {
+				return c.Status == corev1.ConditionTrue
+			}
+		}
+		return false
+	}
+	switch {
+	case is(batchv1.JobComplete):
+		return "Complete"
+	case is(batchv1.JobFailed):
+		return "Failed"
+	case j.DeletionTimestamp != nil:
+		return "Terminating"
+	case is(batchv1.JobSuspended):
+		return "Suspended"
+	case is(batchv1.JobFailureTarget):
+		return "FailureTarget"
+	case is(batchv1.JobSuccessCriteriaMet):
+		return "SuccessCriteriaMet"
+	}
+	return "Running"
+}
+
+func completions(j *batchv1.Job) string {
+	if j.Spec.Completions != nil {
+		return fmt.Sprintf("%d/%d", j.Status.Succeeded, *j.Spec.Completions)
+	}
+	if n := strategy.Count(j.Spec.Parallelism); n > 1 {
+		return fmt.Sprintf("%d/1 of %d", j.Status.Succeeded, n)
+	}
+	return fmt.Sprintf("%d/1", j.Status.Succeeded)
 }

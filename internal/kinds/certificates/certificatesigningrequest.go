@@ -1,8 +1,12 @@
 package certificates
 
 import (
+	"time"
+
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -20,9 +24,54 @@ func certificateSigningRequest() *kinds.Kind {
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
 		Subresources: map[string]*kinds.Subresource{
-			"approval": {Verbs: []string{"get", "patch", "update"}},
+			"approval": {PrepareUpdate: split.PrepareStatus, Verbs: []string{"get", "patch", "update"}},
 			"status":   split.Status(),
 		},
-		Columns: strategy.NameAge(),
+		SelectableFields: strategy.Fields(func(r *certificatesv1.CertificateSigningRequest) fields.Set {
+			return fields.Set{"spec.signerName": r.Spec.SignerName}
+		}),
+		FieldNames: []string{"spec.signerName"},
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Age(),
+			strategy.Column("SignerName", "string", certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["signerName"], func(o *certificatesv1.CertificateSigningRequest) any { return o.Spec.SignerName }),
+			strategy.Column("Requestor", "string", certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["username"], func(o *certificatesv1.CertificateSigningRequest) any { return o.Spec.Username }),
+			strategy.Column("RequestedDuration", "string", certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["expirationSeconds"], func(o *certificatesv1.CertificateSigningRequest) any {
+				if o.Spec.ExpirationSeconds == nil {
+					return "<none>"
+				}
+				return duration.HumanDuration(time.Duration(*o.Spec.ExpirationSeconds) * time.Second)
+			}),
+			strategy.Column("Condition", "string", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"], func(o *certificatesv1.CertificateSigningRequest) any { return condition(&o.Status) }),
+		},
 	}
+}
+
+// condition sums up where a request stands.
+func condition(s *certificatesv1.CertificateSigningRequestStatus) string {
+	var approved, denied, failed bool
+	for _, c := range s.Conditions {
+		switch c.Type {
+		case certificatesv1.CertificateApproved:
+			approved = true
+		case certificatesv1.CertificateDenied:
+			denied = true
+		case certificatesv1.CertificateFailed:
+			failed = true
+		}
+	}
+	text := "Pending"
+	switch {
+	case denied:
+		text = "Denied"
+	case approved:
+		text = "Approved"
+	}
+	if failed {
+		text += ",Failed"
+	}
+	if len(s.Certificate) > 0 {
+		text += ",Issued"
+	}
+	return text
 }

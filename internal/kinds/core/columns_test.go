@@ -76,9 +76,15 @@ func TestPodStatusWords(t *testing.T) {
 			want string // ready | status | restarts
 		}{
 			{"pending", func(p *corev1.Pod) {}, "0/1 | Pending | 0"},
-			{"creating", func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{waiting("ContainerCreating")} }, "0/1 | ContainerCreating | 0"},
-			{"running", func(p *corev1.Pod) { p.Status.Phase, p.Status.ContainerStatuses = "Running", []corev1.ContainerStatus{running} }, "1/1 | Running | 0"},
-			{"restarted", func(p *corev1.Pod) { p.Status.Phase, p.Status.ContainerStatuses = "Running", []corev1.ContainerStatus{restarted} }, "1/1 | Running | 3 (5m ago)"},
+			{"creating", func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{waiting("ContainerCreating")}
+			}, "0/1 | ContainerCreating | 0"},
+			{"running", func(p *corev1.Pod) {
+				p.Status.Phase, p.Status.ContainerStatuses = "Running", []corev1.ContainerStatus{running}
+			}, "1/1 | Running | 0"},
+			{"restarted", func(p *corev1.Pod) {
+				p.Status.Phase, p.Status.ContainerStatuses = "Running", []corev1.ContainerStatus{restarted}
+			}, "1/1 | Running | 3 (5m ago)"},
 			{"crash loop", func(p *corev1.Pod) {
 				p.Status.Phase, p.Status.ContainerStatuses = "Running", []corev1.ContainerStatus{waiting("CrashLoopBackOff")}
 			}, "0/1 | CrashLoopBackOff | 0"},

@@ -2,9 +2,12 @@ package core
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/check"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -14,11 +17,28 @@ func podTemplate() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "podtemplates"}, Kind: "PodTemplate", Singular: "podtemplate",
 		Namespaced:               true,
 		StoragePrefix:            "/registry/podtemplates/",
-		Versions:                 []kinds.Version{strategy.Version[corev1.PodTemplate, corev1.PodTemplateList](v1, nil)},
+		Versions:                 []kinds.Version{strategy.Version[corev1.PodTemplate, corev1.PodTemplateList](v1, func(t *corev1.PodTemplate) { DefaultPodTemplateSpec(&t.Template) })},
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
-		Columns:                  strategy.NameAge(),
+		Validate:                 strategy.Validate(validatePodTemplate),
+		ValidateUpdate:           strategy.ValidateUpdate(func(t, _ *corev1.PodTemplate) field.ErrorList { return validatePodTemplate(t) }),
+		Columns:                  podTemplateColumns(),
 	}
+}
+
+func validatePodTemplate(t *corev1.PodTemplate) field.ErrorList {
+	var c check.Errors
+	ValidatePodTemplateSpec(&c, &t.Template, field.NewPath("template"))
+	return c.List
+}
+
+func podTemplateColumns() []kinds.Column {
+	columns := []kinds.Column{strategy.Name()}
+	for _, c := range strategy.TemplateColumns(func(t *corev1.PodTemplate) *corev1.PodSpec { return &t.Template.Spec }) {
+		c.Priority = 0
+		columns = append(columns, c)
+	}
+	return append(columns, strategy.Column("Pod Labels", "string", "The labels for the pod template.", func(t *corev1.PodTemplate) any { return labels.FormatLabels(t.Template.Labels) }))
 }

@@ -1,6 +1,8 @@
 package networking
 
 import (
+	"strings"
+
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,6 +22,10 @@ func serviceCIDR() *kinds.Kind {
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.StatusOnly(),
 		},
-		Columns: strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("CIDRs", "string", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"], func(o *networkingv1.ServiceCIDR) any { return strings.Join(o.Spec.CIDRs, ",") }),
+			strategy.Age(),
+		},
 	}
 }

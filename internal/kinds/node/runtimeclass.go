@@ -13,6 +13,10 @@ func runtimeClass() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "runtimeclasses"}, Kind: "RuntimeClass", Singular: "runtimeclass",
 		StoragePrefix: "/registry/runtimeclasses/",
 		Versions:      []kinds.Version{strategy.Version[nodev1.RuntimeClass, nodev1.RuntimeClassList](v1, nil)},
-		Columns:       strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("Handler", "string", nodev1.RuntimeClass{}.SwaggerDoc()["handler"], func(o *nodev1.RuntimeClass) any { return o.Handler }),
+			strategy.Age(),
+		},
 	}
 }

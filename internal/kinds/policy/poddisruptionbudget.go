@@ -3,6 +3,7 @@ package policy
 import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -20,6 +21,19 @@ func podDisruptionBudget() *kinds.Kind {
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.Status(),
 		},
-		Columns: strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("Min Available", "string", policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc()["minAvailable"], func(o *policyv1.PodDisruptionBudget) any { return amount(o.Spec.MinAvailable) }),
+			strategy.Column("Max Unavailable", "string", policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc()["maxUnavailable"], func(o *policyv1.PodDisruptionBudget) any { return amount(o.Spec.MaxUnavailable) }),
+			strategy.Column("Allowed Disruptions", "integer", "Calculated number of pods that may be disrupted at this time.", func(o *policyv1.PodDisruptionBudget) any { return int64(o.Status.DisruptionsAllowed) }),
+			strategy.Age(),
+		},
 	}
+}
+
+func amount(v *intstr.IntOrString) any {
+	if v == nil {
+		return "N/A"
+	}
+	return v.String()
 }

@@ -15,6 +15,9 @@ func clusterRole() *kinds.Kind {
 		Versions:                 []kinds.Version{strategy.Version[rbacv1.ClusterRole, rbacv1.ClusterRoleList](v1, nil)},
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.CreatedAt(),
+		},
 	}
 }

@@ -16,6 +16,9 @@ func role() *kinds.Kind {
 		Versions:                 []kinds.Version{strategy.Version[rbacv1.Role, rbacv1.RoleList](v1, nil)},
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.CreatedAt(),
+		},
 	}
 }

@@ -13,9 +13,9 @@ func roleBinding() *kinds.Kind {
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "rolebindings"}, Kind: "RoleBinding", Singular: "rolebinding",
 		Namespaced:               true,
 		StoragePrefix:            "/registry/rolebindings/",
-		Versions:                 []kinds.Version{strategy.Version[rbacv1.RoleBinding, rbacv1.RoleBindingList](v1, nil)},
+		Versions:                 []kinds.Version{strategy.Version[rbacv1.RoleBinding, rbacv1.RoleBindingList](v1, func(b *rbacv1.RoleBinding) { defaultBinding(&b.RoleRef, b.Subjects) })},
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		Columns:                  bindingColumns(func(b *rbacv1.RoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects }),
 	}
 }

@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"strings"
+
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,6 +23,27 @@ func resourceClaim() *kinds.Kind {
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.StatusOnly(),
 		},
-		Columns: strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("State", "string", "A summary of the current state (allocated, pending, reserved, etc.).", func(o *resourcev1.ResourceClaim) any { return state(o) }),
+			strategy.Age(),
+		},
 	}
+}
+
+func state(c *resourcev1.ResourceClaim) string {
+	var states []string
+	if c.DeletionTimestamp != nil {
+		states = append(states, "deleted")
+	}
+	switch {
+	case c.Status.Allocation == nil && c.DeletionTimestamp == nil:
+		states = append(states, "pending")
+	case c.Status.Allocation != nil:
+		states = append(states, "allocated")
+	}
+	if len(c.Status.ReservedFor) > 0 {
+		states = append(states, "reserved")
+	}
+	return strings.Join(states, ",")
 }

@@ -2,6 +2,7 @@ package resource
 
 import (
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
@@ -17,6 +18,27 @@ func resourceSlice() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
-		Columns:                  strategy.NameAge(),
+		SelectableFields:         strategy.Fields(sliceFields),
+		FieldNames:               []string{"spec.nodeName", "spec.driver"},
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("Node", "string", resourcev1.ResourceSliceSpec{}.SwaggerDoc()["nodeName"], func(o *resourcev1.ResourceSlice) any {
+				if o.Spec.NodeName == nil {
+					return "<unset>"
+				}
+				return *o.Spec.NodeName
+			}),
+			strategy.Column("Driver", "string", resourcev1.ResourceSliceSpec{}.SwaggerDoc()["driver"], func(o *resourcev1.ResourceSlice) any { return o.Spec.Driver }),
+			strategy.Column("Pool", "string", resourcev1.ResourceSliceSpec{}.SwaggerDoc()["pool"], func(o *resourcev1.ResourceSlice) any { return o.Spec.Pool.Name }),
+			strategy.Age(),
+		},
 	}
+}
+
+func sliceFields(s *resourcev1.ResourceSlice) fields.Set {
+	node := ""
+	if s.Spec.NodeName != nil {
+		node = *s.Spec.NodeName
+	}
+	return fields.Set{"spec.nodeName": node, "spec.driver": s.Spec.Driver}
 }

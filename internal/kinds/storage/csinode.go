@@ -19,6 +19,10 @@ func csiNode() *kinds.Kind {
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.Status(),
 		},
-		Columns: strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("Drivers", "integer", storagev1.CSINodeSpec{}.SwaggerDoc()["drivers"], func(o *storagev1.CSINode) any { return int64(len(o.Spec.Drivers)) }),
+			strategy.Age(),
+		},
 	}
 }

@@ -14,6 +14,15 @@ func csiStorageCapacity() *kinds.Kind {
 		Namespaced:    true,
 		StoragePrefix: "/registry/csistoragecapacities/",
 		Versions:      []kinds.Version{strategy.Version[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList](v1, nil)},
-		Columns:       strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("StorageClassName", "string", storagev1.CSIStorageCapacity{}.SwaggerDoc()["storageClassName"], func(o *storagev1.CSIStorageCapacity) any { return o.StorageClassName }),
+			strategy.Column("Capacity", "string", storagev1.CSIStorageCapacity{}.SwaggerDoc()["capacity"], func(o *storagev1.CSIStorageCapacity) any {
+				if o.Capacity == nil {
+					return "<unset>"
+				}
+				return o.Capacity.String()
+			}),
+		},
 	}
 }

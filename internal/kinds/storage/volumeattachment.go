@@ -19,6 +19,18 @@ func volumeAttachment() *kinds.Kind {
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.Status(),
 		},
-		Columns: strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("Attacher", "string", storagev1.VolumeAttachmentSpec{}.SwaggerDoc()["attacher"], func(o *storagev1.VolumeAttachment) any { return o.Spec.Attacher }),
+			strategy.Column("PV", "string", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"], func(o *storagev1.VolumeAttachment) any {
+				if o.Spec.Source.PersistentVolumeName == nil {
+					return ""
+				}
+				return *o.Spec.Source.PersistentVolumeName
+			}),
+			strategy.Column("Node", "string", storagev1.VolumeAttachmentSpec{}.SwaggerDoc()["nodeName"], func(o *storagev1.VolumeAttachment) any { return o.Spec.NodeName }),
+			strategy.Column("Attached", "boolean", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"], func(o *storagev1.VolumeAttachment) any { return o.Status.Attached }),
+			strategy.Age(),
+		},
 	}
 }

@@ -15,6 +15,10 @@ func volumeAttributesClass() *kinds.Kind {
 		StoragePrefix:            "/registry/volumeattributesclasses/",
 		Versions:                 []kinds.Version{strategy.Version[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](v1, nil)},
 		AllowUnconditionalUpdate: true,
-		Columns:                  strategy.NameAge(),
+		Columns: []kinds.Column{
+			strategy.Name(),
+			strategy.Column("DriverName", "string", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"], func(o *storagev1.VolumeAttributesClass) any { return o.DriverName }),
+			strategy.Age(),
+		},
 	}
 }

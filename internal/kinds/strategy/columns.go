@@ -54,3 +54,13 @@ func Since(t metav1.Time) string {
 	}
 	return duration.HumanDuration(time.Since(t.Time))
 }
+
+// CreatedAt is the time of creation, which some kinds show in place of an age.
+func CreatedAt() kinds.Column {
+	return kinds.Column{
+		TableColumnDefinition: metav1.TableColumnDefinition{Name: "Created At", Type: "date", Description: describe("creationTimestamp")},
+		Cell: func(obj kinds.Object) any {
+			return obj.GetCreationTimestamp().UTC().Format(time.RFC3339)
+		},
+	}
+}
