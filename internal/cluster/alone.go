@@ -114,7 +114,7 @@ func askRanges(ctx context.Context, cfg *rest.Config) (Ranges, error) {
 			err = json.NewDecoder(res.Body).Decode(&ranges)
 			res.Body.Close()
 			switch {
-			case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
+			case res.StatusCode >= 400 && res.StatusCode < 500:
 				return ranges, fmt.Errorf("%s%s: %s", cfg.Host, RangesPath, res.Status)
 			case res.StatusCode == http.StatusOK && err == nil:
 				return ranges, nil

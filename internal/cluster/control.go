@@ -206,6 +206,7 @@ func (c *controlPlane) paths(served []*kinds.Kind, registry *prometheus.Registry
 		"/version":   health.Version(health.Build{Version: version.Setpoint, Commit: version.Revision()}),
 		"/metrics":   health.Metrics(registry),
 		GapsPath:     c.gaps,
+		RangesPath:   jsonHandler(c.state.ranges()),
 		pki.JoinPath: c.authority.JoinHandler(token, func() *x509.Certificate { return c.serving.Pair().Cert }),
 	}
 	checks := &health.Checks{Logger: c.log}
