@@ -37,6 +37,7 @@ type answer struct {
 	entry *entry
 	obj   runtime.Object
 	gvk   schema.GroupVersionKind
+	gone  bool // of a deletion: the object is no longer there
 }
 
 func (c *call) warn(texts ...string) { c.warnings = append(c.warnings, texts...) }
@@ -109,7 +110,7 @@ func (s *Server) admit(c *call, r *admission.Request) (done func(err error), err
 	for _, p := range s.cfg.Admission {
 		if err := p.Admit(c.ctx, r); err != nil {
 			done(err)
-			return nil, admissionError(c, err)
+			return nil, admissionError(c, r, err)
 		}
 	}
 	return done, nil
@@ -119,18 +120,18 @@ func (s *Server) admit(c *call, r *admission.Request) (done func(err error), err
 func (s *Server) validateAdmission(c *call, r *admission.Request) error {
 	for _, p := range s.cfg.Admission {
 		if err := p.Validate(c.ctx, r); err != nil {
-			return admissionError(c, err)
+			return admissionError(c, r, err)
 		}
 	}
 	return nil
 }
 
 // admissionError makes a plain error of a plugin a refusal.
-func admissionError(c *call, err error) error {
+func admissionError(c *call, r *admission.Request, err error) error {
 	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
 		return err
 	}
-	return apierrors.NewForbidden(c.sv.gr, c.name, err)
+	return apierrors.NewForbidden(c.sv.gr, r.Name, err)
 }
 
 // checkNamespace sees that an object's namespace is the request's.

@@ -42,49 +42,69 @@ func (s *Server) delete(c *call, opts *metav1.DeleteOptions) (answer, error) {
 		c.dryRun = true
 	}
 	key := res.key(c.namespace, c.name)
+	settle := func(error) {} // tells the plugins how it went
 	for try := range maxWriteTries {
-		if err := c.ctx.Err(); err != nil {
-			return answer{}, err
+		rec, e, err := s.deletable(c, key, opts)
+		if err == nil && try == 0 {
+			settle, err = s.admitDelete(c, e.obj)
 		}
-		rec, _, err := s.store.Get(c.ctx, key)
-		if err != nil {
-			return answer{}, storeError(err)
+		var a answer
+		again := false
+		if err == nil {
+			a, again, err = s.deleteRecord(c, rec, e, opts)
 		}
-		if rec == nil {
-			return answer{}, apierrors.NewNotFound(res.gr, c.name)
+		if again {
+			continue
 		}
-		e, err := s.entryOf(res, rec)
-		if err != nil {
-			return answer{}, err
+		switch {
+		case err != nil:
+			settle(err)
+		case a.gone:
+			settle(nil)
+		default:
+			settle(errStillThere)
 		}
-		if err := checkPreconditions(c, e.obj, opts.Preconditions); err != nil {
-			return answer{}, err
-		}
-		if try == 0 {
-			if err := s.admitDelete(c, e.obj); err != nil {
-				return answer{}, err
-			}
-		}
-		a, again, err := s.deleteRecord(c, rec, e, opts)
-		if !again {
-			return a, err
-		}
+		return a, err
 	}
+	settle(errOptimisticLock)
 	return answer{}, apierrors.NewConflict(res.gr, c.name, errOptimisticLock)
 }
 
-func (s *Server) admitDelete(c *call, old kinds.Object) error {
+// errStillThere tells plugins that an object was marked, but has not gone.
+var errStillThere = errors.New("the object is held by finalizers or its grace period")
+
+// deletable reads what is to be deleted.
+func (s *Server) deletable(c *call, key string, opts *metav1.DeleteOptions) (*store.Record, *entry, error) {
+	if err := c.ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	rec, _, err := s.store.Get(c.ctx, key)
+	if err != nil {
+		return nil, nil, storeError(err)
+	}
+	if rec == nil {
+		return nil, nil, apierrors.NewNotFound(c.sv.gr, c.name)
+	}
+	e, err := s.entryOf(c.sv.resource, rec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rec, e, checkPreconditions(c, e.obj, opts.Preconditions)
+}
+
+// admitDelete asks the plugins. The func it returns must be called with the
+// outcome.
+func (s *Server) admitDelete(c *call, old kinds.Object) (settle func(error), err error) {
+	settle = func(error) {}
 	if len(s.cfg.Admission) == 0 {
-		return nil
+		return settle, nil
 	}
 	req := &admission.Request{Operation: admission.Delete, Old: old, Name: c.name}
 	done, err := s.admit(c, req)
 	if err != nil {
-		return err
+		return settle, err
 	}
-	err = s.validateAdmission(c, req)
-	done(err)
-	return err
+	return done, s.validateAdmission(c, req)
 }
 
 func checkPreconditions(c *call, obj kinds.Object, p *metav1.Preconditions) error {
@@ -150,13 +170,14 @@ func (s *Server) deleteRecord(c *call, rec *store.Record, e *entry, opts *metav1
 func (c *call) deleted(e *entry, opts *metav1.DeleteOptions, gone bool) answer {
 	if gone && !showsDeleted[c.sv.gr.String()] {
 		a := success(&metav1.StatusDetails{Name: c.name, Group: c.sv.gr.Group, Kind: c.sv.gr.Resource, UID: e.obj.GetUID()})
+		a.gone = true
 		return a
 	}
 	code := http.StatusOK
 	if !gone && opts.OrphanDependents != nil && !*opts.OrphanDependents {
 		code = http.StatusAccepted
 	}
-	return answer{code: code, entry: e}
+	return answer{code: code, entry: e, gone: gone}
 }
 
 // deletePlan says what one delete request does to an object.
