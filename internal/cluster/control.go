@@ -212,6 +212,7 @@ func (c *controlPlane) paths(served []*kinds.Kind, registry *prometheus.Registry
 	checks := &health.Checks{Logger: c.log}
 	checks.Add(health.Check{Name: "watches", Live: true, Test: func(context.Context) error { return c.server.Ready() }})
 	maps.Copy(paths, checks.Paths())
+	maps.Copy(paths, profiles())
 	maps.Copy(paths, openapi.New(version.Kubernetes, list, nil).Paths())
 	maps.Copy(paths, tokens.OpenID(signer, "https://"+c.state.apiServiceIP().String()))
 	return paths, nil
