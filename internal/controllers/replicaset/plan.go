@@ -49,6 +49,8 @@ type memory struct {
 	doomed map[types.UID]bool
 	// pending are names of pods whose creation was asked for and not answered.
 	pending []string
+	// pace is how many pods are created at the same time next.
+	pace int
 	// salt makes new names when one was taken by a stranger.
 	salt uint64
 	// failure is why the last batch was not done, nil when it was.

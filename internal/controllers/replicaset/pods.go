@@ -63,8 +63,9 @@ func (c *Controller) create(ctx context.Context, w world, n int) *batch {
 		}
 		return attempt{names.next(), false}
 	}
-	for size := 1; n > 0 && b.failure == nil && ctx.Err() == nil; size *= 2 {
-		size = min(size, n)
+	pace := max(1, w.memo.pace)
+	for ; n > 0 && b.failure == nil && ctx.Err() == nil; pace = min(2*pace, batchLimit) {
+		size := min(pace, n)
 		round := make([]attempt, size)
 		for i := range round {
 			round[i] = next()
@@ -73,6 +74,9 @@ func (c *Controller) create(ctx context.Context, w world, n int) *batch {
 		n -= size
 	}
 	b.names = append(b.names, pending...)
+	if w.memo.pace = pace; b.failure != nil {
+		w.memo.pace = 1
+	}
 	return b
 }
 
