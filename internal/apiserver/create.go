@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/admission"
@@ -21,6 +22,11 @@ var errVersionOnCreate = errors.New("resourceVersion should not be set on object
 // create stores a new object. obj is in the call's version and becomes the
 // server's.
 func (s *Server) create(c *call, obj kinds.Object) (answer, error) {
+	if b, ok := obj.(*corev1.Binding); ok && s.pods != nil { // the old way to POST pods/NAME/binding
+		bc := *c
+		bc.sv, bc.name, bc.sub = s.pods.hub, b.Name, "binding"
+		return s.bind(&bc, b)
+	}
 	if c.sv.kind.StoragePrefix == "" {
 		return answer{}, errNotServed() // a review that no handler answers
 	}

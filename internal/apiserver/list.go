@@ -124,8 +124,10 @@ func (s *Server) reach(ctx context.Context, rv int64) error {
 // pages reads from the store until limit objects match.
 func (s *Server) pages(c *call, f *filter, limit int64, r store.Range) (*page, error) {
 	p := &page{}
+	if !strings.HasSuffix(r.Prefix, "/") {
+		return s.single(c, f, r)
+	}
 	r.Limit = int(limit)
-	single := strings.HasSuffix(r.Prefix, "/") == false
 	for {
 		got, err := s.store.Range(c.ctx, r)
 		if err != nil {
@@ -138,7 +140,7 @@ func (s *Server) pages(c *call, f *filter, limit int64, r store.Range) (*page, e
 			p.records = got.Records
 		} else {
 			for i, rec := range got.Records {
-				ok, err := s.matches(c.sv.resource, f, rec, single, r.Prefix)
+				ok, err := s.matches(c.sv.resource, f, rec)
 				if err != nil {
 					return nil, err
 				}
@@ -168,12 +170,29 @@ func (s *Server) pages(c *call, f *filter, limit int64, r store.Range) (*page, e
 	}
 }
 
+// single reads the one object whose key the filter pins down.
+func (s *Server) single(c *call, f *filter, r store.Range) (*page, error) {
+	r.Limit = 1 // keys that begin with this one come behind it
+	got, err := s.store.Range(c.ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{revision: got.Revision}
+	if len(got.Records) == 1 && got.Records[0].Key == r.Prefix {
+		ok, err := s.matches(c.sv.resource, f, got.Records[0])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			p.records = got.Records
+		}
+	}
+	return p, nil
+}
+
 // matches tells whether a record that lies in the range is one that the filter
 // shows.
-func (s *Server) matches(res *resource, f *filter, rec *store.Record, single bool, prefix string) (bool, error) {
-	if single && rec.Key != prefix {
-		return false, nil // "/registry/pods/a/b" is a prefix of ".../bc" too
-	}
+func (s *Server) matches(res *resource, f *filter, rec *store.Record) (bool, error) {
 	if f.name != "" || f.namespace != "" {
 		if ns, name := res.names(rec.Key); !f.matchesKey(ns, name) {
 			return false, nil

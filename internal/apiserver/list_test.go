@@ -129,6 +129,9 @@ func TestResourceVersions(t *testing.T) {
 	if _, err := c.Create(ctx, configMaps, configMap("b")); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := configMap("a")
+	elsewhere.Namespace = "kube-system"
+	create(t, c, elsewhere)
 	for _, tc := range []struct {
 		opts metav1.ListOptions
 		want int
@@ -143,6 +146,8 @@ func TestResourceVersions(t *testing.T) {
 		{metav1.ListOptions{FieldSelector: "metadata.name!=a"}, 1},
 		{metav1.ListOptions{FieldSelector: "metadata.name=a,metadata.namespace=default"}, 1},
 		{metav1.ListOptions{FieldSelector: "metadata.namespace=other"}, 0},
+		{metav1.ListOptions{FieldSelector: "metadata.name=a", Limit: 1}, 1},
+		{metav1.ListOptions{FieldSelector: "metadata.name=a", LabelSelector: "no=no"}, 0},
 	} {
 		objs, rv, err := c.List(ctx, configMaps, "default", tc.opts)
 		if err != nil || len(objs) != tc.want || rv == "" {

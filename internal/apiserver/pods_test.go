@@ -38,6 +38,9 @@ func TestBinding(t *testing.T) {
 		t.Errorf("no condition PodScheduled: %+v", p.Status.Conditions)
 	}
 	w.want(409, "POST", path, `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n2"}}`)
+	w.want(409, "POST", "/api/v1/namespaces/default/bindings", `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n2"}}`)
+	create(t, c, pod("q", ""))
+	w.want(201, "POST", "/api/v1/namespaces/default/bindings", `{"metadata":{"name":"q"},"target":{"kind":"Node","name":"n2"}}`)
 }
 
 var pdbs = policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets")

@@ -157,7 +157,7 @@ func (x *exchange) answer(a answer, err error) error {
 		if x.pres.as == asMetadata {
 			f = formMetadata
 		}
-		if a.code == http.StatusCreated && !x.call.sv.readers.any() {
+		if a.code == http.StatusCreated && x.call.sv.readers.watchers.Load() == 0 { // nobody else wants it soon
 			data, err = a.entry.encodeOnce(x.call.sv, medium, f)
 		} else {
 			data, err = a.entry.encode(x.call.sv, medium, f)

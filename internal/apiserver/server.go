@@ -25,6 +25,7 @@ type Server struct {
 	byPath     map[string]*served // "apps/v1/deployments"
 	byPrefix   map[string]*resource
 	namespaces *resource // nil when not served
+	pods       *resource // nil when not served
 	byName     map[schema.GroupResource]*resource
 
 	metrics  *metrics
@@ -69,6 +70,9 @@ func (s *Server) add(k *kinds.Kind) error {
 	res := newResource(k)
 	if res.isNamespaces {
 		s.namespaces = res
+	}
+	if res.isPods {
+		s.pods = res
 	}
 	for _, sv := range res.served {
 		if s.byGVR[sv.gvr] != nil {
