@@ -32,6 +32,9 @@ type Options struct {
 // poll is how often a followed file is looked at: a log is read by people.
 const poll = 100 * time.Millisecond
 
+// stamp is the form of times before lines: of fixed width, so that they align.
+const stamp = "2006-01-02T15:04:05.000000000Z07:00"
+
 // errLimit ends a Read that has given all it may.
 var errLimit = errors.New("limit reached")
 
@@ -159,7 +162,7 @@ func (w *writer) line(raw []byte) error {
 		w.begun = map[string]bool{}
 	}
 	if w.o.Timestamps && !w.begun[stream] {
-		text = append([]byte(at.Format(time.RFC3339Nano)+" "), text...)
+		text = append([]byte(at.Format(stamp)+" "), text...)
 	}
 	w.begun[stream] = partial
 	if partial {
@@ -185,7 +188,7 @@ func (w *writer) emit(out io.Writer, b []byte) error {
 
 // parse takes a line of the file apart; text keeps its newline.
 func parse(raw []byte) (at time.Time, stream string, partial bool, text []byte, ok bool) {
-	stamp, rest, ok1 := bytes.Cut(raw, []byte(" "))
+	when, rest, ok1 := bytes.Cut(raw, []byte(" "))
 	s, rest, ok2 := bytes.Cut(rest, []byte(" "))
 	tag, text, ok3 := bytes.Cut(rest, []byte(" "))
 	if !ok1 || !ok2 {
@@ -194,7 +197,7 @@ func parse(raw []byte) (at time.Time, stream string, partial bool, text []byte, 
 	if !ok3 {
 		tag, text = bytes.TrimSuffix(rest, []byte("\n")), []byte("\n")
 	}
-	at, err := time.Parse(time.RFC3339Nano, string(stamp))
+	at, err := time.Parse(time.RFC3339Nano, string(when))
 	if err != nil || string(s) != "stdout" && string(s) != "stderr" {
 		return at, "", false, nil, false
 	}
