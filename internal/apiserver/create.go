@@ -76,6 +76,9 @@ func (s *Server) admitted(c *call, res *resource, req *admission.Request) (answe
 	for try := 1; ; try++ {
 		if generate {
 			obj.SetName(generateName(obj.GetGenerateName()))
+			if d := res.kind.HubVersion().Default; d != nil {
+				d(obj) // some defaults are made of the name: a namespace's label
+			}
 		}
 		if errs := res.validateNew(c.ctx, obj); len(errs) > 0 {
 			return answer{}, apierrors.NewInvalid(res.hub.gvk.GroupKind(), obj.GetName(), errs)

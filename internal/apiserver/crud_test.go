@@ -207,3 +207,12 @@ func TestStatusAndScale(t *testing.T) {
 	w.want(200, "PUT", path+"/d/scale", `{"metadata":{"name":"d","namespace":"default"},"spec":{"replicas":6}}`)
 	w.want(405, "DELETE", path+"/d/scale", "")
 }
+
+// TestGeneratedNamespace: what is made of a name is made of a generated one too.
+func TestGeneratedNamespace(t *testing.T) {
+	h := apitest.New(t, apitest.Options{})
+	ns := create(t, h.Client("tester"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}})
+	if got := ns.GetLabels()[corev1.LabelMetadataName]; got != ns.GetName() {
+		t.Errorf("namespace %s has the label %q", ns.GetName(), got)
+	}
+}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,8 +37,9 @@ func (x *exchange) serveWatch() error {
 	if x.pres.medium == mediumProto && x.call.sv.wire == nil {
 		return errNotAcceptable(typeJSON)
 	}
-	cut := func() { http.NewResponseController(x.w.ResponseWriter).SetWriteDeadline(time.Now()) }
-	st, err := x.s.openWatch(&x.call, opts, cut)
+	stuck := &deadline{w: http.NewResponseController(x.w.ResponseWriter)}
+	defer stuck.done()
+	st, err := x.s.openWatch(&x.call, opts, func() { go stuck.expire() })
 	if err != nil {
 		// A watch that cannot begin where it was asked to is answered as an
 		// event, as Kubernetes does.
@@ -53,6 +55,28 @@ func (x *exchange) serveWatch() error {
 	st.run(x.r.Context(), out)
 	out.release()
 	return nil
+}
+
+// deadline frees a handler that is stuck in a write to a client who does not
+// read, as long as the handler runs.
+type deadline struct {
+	mu    sync.Mutex
+	w     *http.ResponseController
+	ended bool // guarded by mu; w may not be used any more
+}
+
+func (d *deadline) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		d.w.SetWriteDeadline(time.Now())
+	}
+}
+
+func (d *deadline) done() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
 }
 
 // watchWriter writes a stream as HTTP. Events are gathered into one buffer and
