@@ -184,7 +184,7 @@ func TestBadPods(t *testing.T) {
 		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {terminationGracePeriodSeconds: 0, containers: [{name: a, %s}]}\n---\n", name, spec)
 	}
 	c.Apply(pod("no-image", `image: "`+registry.Host+`/nope:1"`) +
-		pod("never", `image: "`+registry.Host+`/web:1", imagePullPolicy: Never`) +
+		pod("never", `image: "`+registry.Host+`/absent:1", imagePullPolicy: Never`) +
 		pod("bad-name", `image: "UPPER CASE"`) +
 		pod("no-command", `image: "`+image+`", command: [/nope]`) +
 		pod("crash", `image: "`+image+`", command: [sh, -c, exit 3]`) +

@@ -47,7 +47,7 @@ func TestKubectl(t *testing.T) {
 		contains(t, "describe pod", c.Kubectl("describe", "pod", pod), "Node:", "Status:", "Running", "Scheduled", "Pulled", "Started", "Successfully assigned default/"+pod)
 		contains(t, "describe deployment", c.Kubectl("describe", "deployment", "web"), "RollingUpdate", "ScalingReplicaSet", "MinimumReplicasAvailable", "NewReplicaSetAvailable")
 		contains(t, "describe service", c.Kubectl("describe", "service", "web"), "Endpoints:", ":8080")
-		contains(t, "describe node", c.Kubectl("describe", "node"), "KubeletReady", "Allocated resources", "setpoint")
+		contains(t, "describe node", c.Kubectl("describe", "node"), "KubeletReady", "Allocated resources", "containerd://", "v1.37")
 	})
 	t.Run("logs", func(t *testing.T) { testLogs(t, c) })
 	t.Run("exec", func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestKubectl(t *testing.T) {
 		if n := len(pods(c, "app=web")); n != 5 {
 			t.Errorf("%d pods after scale to 5", n)
 		}
-		contains(t, "scale with a wrong precondition", fails(c, "", "scale", "deployment", "web", "--current-replicas=4", "--replicas=2"), "expected the current")
+		contains(t, "scale with a wrong precondition", fails(c, "", "scale", "deployment", "web", "--current-replicas=4", "--replicas=2"), "Expected replicas to be 4, was 5")
 		c.Kubectl("scale", "deployment", "web", "--replicas=1")
 		c.Eventually(time.Minute, "scale down to one", func() error {
 			if n := len(pods(c, "app=web")); n != 1 {

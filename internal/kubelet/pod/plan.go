@@ -385,7 +385,7 @@ func (p *planner) stop() {
 			p.do(Action{Kind: StopSandbox, ID: b.ID})
 		}
 	}
-	if p.State.Alive() || p.starting() {
+	if p.State.Alive() || p.starting() || p.stopping() {
 		return
 	}
 	p.plan.Ended = true
@@ -409,6 +409,18 @@ func (p *planner) stop() {
 // still.
 func (p *planner) starting() bool {
 	return p.Busy[string(CreateSandbox)] || p.Busy[string(StartContainer)] || p.Busy[string(MountVolumes)]
+}
+
+// stopping tells whether a sandbox is being stopped. The runtime shows it as
+// not ready while its network is still being taken down, and taking it down
+// from two sides at once fails.
+func (p *planner) stopping() bool {
+	for i := range p.State.Sandboxes {
+		if p.Busy[Action{Kind: StopSandbox, ID: p.State.Sandboxes[i].ID}.Key()] {
+			return true
+		}
+	}
+	return false
 }
 
 // stopContainers stops what runs, and tells whether anything still does.

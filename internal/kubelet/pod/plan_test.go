@@ -140,6 +140,8 @@ func TestPlan(t *testing.T) {
 		{"and it stays", Input{Pod: podOf(always, "a"), State: stateOf("oldbox", "a@old:0"), Stop: stop}, "ENDED"},
 		{"what is being started is waited for", Input{Pod: podOf(always, "a"), State: stateOf(), Stop: stop, Busy: map[string]bool{"create sandbox": true}}, ""},
 		{"deleted", Input{Pod: podOf(always, "a"), State: stateOf("oldbox", "a@old:0"), Stop: deleted, Dirty: true}, "remove sandboxes; ENDED"},
+		{"deleted, its network not down yet", Input{Pod: podOf(always, "a"), State: stateOf("oldbox", "a@old:0"), Stop: deleted, Dirty: true,
+			Busy: map[string]bool{"stop sandbox/oldbox": true}}, ""},
 		{"deleted, traces", Input{Pod: podOf(always, "a"), State: stateOf(), Stop: deleted, Dirty: true}, "clean up; ENDED"},
 		{"deleted, told", Input{Pod: podOf(always, "a"), State: stateOf(), Stop: deleted}, "delete pod; ENDED"},
 		{"deleted, not told before its last status is", Input{Pod: podOf(always, "a"), State: stateOf(), Stop: &Stop{Delete: true}}, "ENDED"},
