@@ -27,8 +27,9 @@ type cluster struct {
 	cmd    *exec.Cmd
 	base   string
 	// clients have one TCP connection each, which their users share.
-	clients []*http.Client
-	ready   time.Duration // from the start of the process to /readyz 200, seen from outside
+	clients  []*http.Client
+	profiles *profileFolder // nil: none wanted
+	ready    time.Duration  // from the start of the process to /readyz 200, seen from outside
 }
 
 // start begins a cluster and waits for /readyz.
@@ -81,13 +82,27 @@ func (c *cluster) connect(n int) error {
 	return nil
 }
 
+type acceptKey struct{}
+
+// accepting makes requests ask for another media type than JSON.
+func accepting(ctx context.Context, mediaType string) context.Context {
+	return context.WithValue(ctx, acceptKey{}, mediaType)
+}
+
+func acceptOf(ctx context.Context) string {
+	if t, ok := ctx.Value(acceptKey{}).(string); ok {
+		return t
+	}
+	return "application/json"
+}
+
 // do sends one request over the i-th client.
 func (c *cluster) do(ctx context.Context, i int, method, path, contentType string, body io.Reader, answer func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept", acceptOf(ctx))
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}

@@ -3,16 +3,22 @@
 // network namespace with no way out, so it needs root.
 //
 //	make bench                    all figures
-//	go run ./test/bench -only 'create|get'
+//	go run ./test/bench -only 'crud|fanout'
 //
 // Servers and this program share the machine's cores. Latencies are the
 // client's; CPU is the server process's, of all its threads. Machines are
-// noisy: compare ratios within one run, and CPU rather than seconds.
+// noisy: compare ratios within one run, and CPU rather than seconds. Every line
+// has the machine's load average, which is about the number of cores when
+// nothing else runs. What is aimed at stands beside each value as target_*.
+//
+// With -profiles DIR, each measured stretch leaves a CPU profile of the server
+// there, and each figure a heap profile, for `go tool pprof`.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -51,6 +57,7 @@ func main() { isolated.Main(run) }
 func run() int {
 	binary := flag.String("setpoint", os.Getenv("SETPOINT"), "setpoint binary")
 	only := flag.String("only", "", "regular expression of the figures to measure")
+	profiles := flag.String("profiles", "", "folder to write profiles of the server to")
 	list := flag.Bool("list", false, "list the figures and exit")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
@@ -69,7 +76,7 @@ func run() int {
 		if !pattern.MatchString(f.name) {
 			continue
 		}
-		if err := measure(ctx, *binary, f); err != nil {
+		if err := measure(ctx, *binary, *profiles, f); err != nil {
 			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", f.name, err)
 			failed = true
 		}
@@ -83,15 +90,27 @@ func run() int {
 	return 0
 }
 
-func measure(ctx context.Context, binary string, f figure) error {
+func measure(ctx context.Context, binary, profiles string, f figure) error {
 	c, err := start(ctx, binary, f.args)
 	if err != nil {
 		return err
 	}
 	defer c.stop()
+	if profiles != "" {
+		c.profiles = &profileFolder{dir: profiles, figure: f.name}
+	}
 	out := json.NewEncoder(os.Stdout)
-	return f.run(ctx, c, func(name string, values map[string]any) {
-		values["figure"] = name
+	err = f.run(ctx, c, func(name string, values map[string]any) {
+		values["figure"], values["load_average"] = name, loadAverage()
 		out.Encode(values)
 	})
+	return errors.Join(err, c.heapProfile(ctx))
+}
+
+// loadAverage of the machine over the last minute.
+func loadAverage() float64 {
+	text, _ := os.ReadFile("/proc/loadavg")
+	var load float64
+	fmt.Sscan(string(text), &load)
+	return load
 }

@@ -31,6 +31,7 @@ func drive(ctx context.Context, c *cluster, n, workers int, f func(worker, i int
 	var first error
 	failed := 0
 	lat := make([]time.Duration, n)
+	defer c.cpuProfile(ctx, 5*time.Second)()
 	cpu, begin := c.cpu(), time.Now()
 	for w := range workers {
 		wg.Go(func() {
