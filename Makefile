@@ -5,6 +5,10 @@
 
 GO ?= go
 export GOTOOLCHAIN ?= local
+# One set of flags for all that is built, tested and vetted: with others, all of
+# Kubernetes' libraries would be compiled once more.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
 SETPOINT := bin/setpoint
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 LDFLAGS := -s -w -X github.com/setpoint-project/setpoint/internal/version.Commit=$(COMMIT)
@@ -21,7 +25,7 @@ include bundle.mk
 build: $(SETPOINT)
 
 $(SETPOINT): bundle FORCE
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/setpoint
+	$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/setpoint
 
 FORCE:
 

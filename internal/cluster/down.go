@@ -46,6 +46,8 @@ func Down(ctx context.Context, o Options, purge bool) error {
 			errs = append(errs, fmt.Errorf("stop the containers: %w", err))
 		}
 		errs = append(errs, unmountBelow(filepath.Join(o.DataDir, "kubelet")))
+		// Addresses of pods that were ended by force are still taken there.
+		errs = append(errs, os.RemoveAll(filepath.Join(o.DataDir, "cni", "ipam")))
 		host := &network.Host{Config: network.Config{Instance: state.Instance, ClusterCIDR: state.ClusterCIDR, ServiceCIDR: state.ServiceCIDR, PodCIDR: state.PodCIDR}}
 		errs = append(errs, host.Down())
 	}

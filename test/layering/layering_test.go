@@ -10,23 +10,25 @@ import (
 
 const module = "github.com/setpoint-project/setpoint"
 
-// rule forbids every package below from to import, directly or by way of
-// others of ours, what begins with one of not.
+// rule forbids the packages that from names to import, directly or by way of
+// others, what not names, or what lies below it (with a "/" at the end: only
+// what lies below).
 type rule struct {
-	from string
-	not  []string
-	why  string
+	from   string
+	except string // a package below from that may
+	not    []string
+	why    string
 }
 
 var rules = []rule{
 	{from: "/...", not: []string{"k8s.io/kubernetes"}, why: "it is not a library"},
 	{from: "/cmd/setpoint", not: []string{"k8s.io/apiserver/pkg/server", "k8s.io/apiserver/pkg/registry", "k8s.io/apiserver/pkg/storage", "k8s.io/apiserver/pkg/endpoints/handlers"},
 		why: "the front door and the store are what this project exists to do better"},
-	{from: "/cmd/setpoint", not: []string{"k8s.io/kubectl", "k8s.io/client-go/kubernetes", "k8s.io/cli-runtime", "github.com/containerd/containerd/v2"},
+	{from: "/cmd/setpoint", not: []string{"k8s.io/kubectl/pkg/cmd", "k8s.io/client-go/kubernetes", "k8s.io/cli-runtime", "github.com/containerd/containerd/v2"},
 		why: "every start pays for what the big binary links; kubectl and the runtime are programs of their own"},
-	{from: "/internal/controllers/...", not: []string{module + "/internal/store", module + "/internal/apiserver", module + "/internal/kubelet", module + "/internal/scheduler"},
+	{from: "/internal/controllers/...", except: "/internal/controllers/controllertest", not: []string{module + "/internal/store", module + "/internal/apiserver", module + "/internal/kubelet", module + "/internal/scheduler"},
 		why: "a loop uses only what any client can (laws 1, 2 and 6)"},
-	{from: "/internal/scheduler/...", not: []string{module + "/internal/store", module + "/internal/apiserver", module + "/internal/kubelet", module + "/internal/controllers"},
+	{from: "/internal/scheduler/...", not: []string{module + "/internal/store", module + "/internal/apiserver", module + "/internal/kubelet", module + "/internal/controllers/"},
 		why: "the scheduler is one more loop (law 2)"},
 	{from: "/internal/kubelet/...", not: []string{module + "/internal/store", module + "/internal/apiserver", module + "/internal/controllers", module + "/internal/scheduler", module + "/internal/containerd"},
 		why: "the kubelet knows the API and CRI, no other part"},
@@ -54,9 +56,13 @@ func TestLayering(t *testing.T) {
 		}
 		for line := range strings.Lines(string(out)) {
 			from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+			from = strings.TrimPrefix(from, module)
+			if from == r.except {
+				continue
+			}
 			for _, not := range r.not {
 				if to == not || strings.HasPrefix(to, strings.TrimSuffix(not, "/")+"/") {
-					t.Errorf("%s imports %s: %s", strings.TrimPrefix(from, module), to, r.why)
+					t.Errorf("%s imports %s: %s", from, to, r.why)
 				}
 			}
 		}
