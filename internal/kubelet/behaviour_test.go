@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,7 +174,7 @@ spec:
 }
 
 func environment(r *rig) {
-	r.configMap("vars", map[string]string{"A": "1", "not-a name": "x"})
+	r.configMap("vars", map[string]string{"A": "1"})
 	svc := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "my-svc"},
 		Spec: v1.ServiceSpec{ClusterIP: "10.0.0.5", ClusterIPs: []string{"10.0.0.5"}, Ports: []v1.ServicePort{{Name: "p", Port: 80, Protocol: v1.ProtocolTCP}}}}
 	if _, err := r.client.Create(context.Background(), v1.SchemeGroupVersion.WithResource("services"), svc); err != nil {
@@ -232,25 +231,6 @@ spec:
 	}
 	r.delete("noroot", nil)
 	r.await("noroot", "gone", gone)
-}
-
-// A pod at rest causes no writes.
-func quiet(r *rig) {
-	r.pod("still", `
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-  - {name: main, image: setpoint.test/box:1, command: [sh, -c, `+forever+`], readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}
-`)
-	r.await("still", "ready", ready)
-	time.Sleep(time.Second) // its last write is on the way
-	before := r.get("still").ResourceVersion
-	time.Sleep(4 * time.Second)
-	if after := r.get("still").ResourceVersion; after != before {
-		r.t.Errorf("the pod was written meanwhile: %s, %s", before, after)
-	}
-	r.delete("still", nil)
-	r.await("still", "gone", gone)
 }
 
 // Another kubelet takes over the very containers that run, and says the same

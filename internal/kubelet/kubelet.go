@@ -147,9 +147,11 @@ type Kubelet struct {
 	volumes *volume.Manager
 	cgroups *cgroup.Tree
 	pods    client.View
-	node    *node.Reporter
-	deps    *pod.Deps
-	gaps    gaps
+	// services are what containers find as variables.
+	services client.View
+	node     *node.Reporter
+	deps     *pod.Deps
+	gaps     gaps
 
 	mu      sync.Mutex
 	ctx     context.Context // guarded by mu; of Run, nil before and after
@@ -211,13 +213,13 @@ func (k *Kubelet) wire() {
 			return env.Pod{IPs: podIPs(p), HostIPs: ips, Allocatable: k.node.Allocatable()}
 		},
 	})
-	services := o.Client.View(v1.SchemeGroupVersion.WithResource("services"), client.ViewOptions{})
+	k.services = o.Client.View(v1.SchemeGroupVersion.WithResource("services"), client.ViewOptions{})
 	k.deps = &pod.Deps{
 		Runtime: k.rt, Client: o.Client, Pods: k.pods, Volumes: k.volumes, Cgroups: k.cgroups, Objects: k.objects, Events: k.events,
 		Images: image.New(image.Options{Images: k.rt, Events: k.events, Secrets: k.objects.Secret}),
 		Services: func(ns string) []*v1.Service {
 			var out []*v1.Service
-			for _, s := range services.List(ns) {
+			for _, s := range k.services.List(ns) {
 				out = append(out, s.(*v1.Service))
 			}
 			return out
@@ -279,6 +281,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 // runPods keeps a worker for every pod until ctx ends.
 func (k *Kubelet) runPods(ctx context.Context, wg *sync.WaitGroup) error {
 	if err := k.pods.WaitSynced(ctx); err != nil {
+		return err
+	}
+	if err := k.services.WaitSynced(ctx); err != nil {
 		return err
 	}
 	if err := k.waitRuntime(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,21 +16,23 @@ const forever = `'trap "exit 0" TERM; while :; do sleep 0.1; done'`
 // TestNode lives the lives of many pods on one node.
 func TestNode(t *testing.T) {
 	r := newRig(t)
-	t.Run("pods", func(t *testing.T) {
-		for name, f := range map[string]func(*rig){
-			"life": life, "exits": exits, "fails": fails, "crash loop": crashLoop, "init": initContainers, "sidecar": sidecar,
-			"bad image": badImage, "bad command": badCommand, "config error": configError, "probes": probes, "hooks": hooks,
-			"volumes": volumes, "environment": environment, "oom": oomKilled, "deadline": deadline, "refused": refused,
-			"security": security, "force": force, "last words": lastWords,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				f(r.in(t))
-			})
-		}
-	})
+	// All at once: they mostly wait for the runtime.
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for name, f := range map[string]func(*rig){
+		"life": life, "exits": exits, "fails": fails, "crash loop": crashLoop, "init": initContainers, "sidecar": sidecar,
+		"bad image": badImage, "bad command": badCommand, "config error": configError, "probes": probes, "hooks": hooks,
+		"volumes": volumes, "environment": environment, "oom": oomKilled, "deadline": deadline, "refused": refused,
+		"security": security, "force": force, "last words": lastWords,
+	} {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			t.Run(name, func(t *testing.T) { f(r.in(t)) })
+		})
+	}
+	wg.Wait()
 	t.Run("server", func(t *testing.T) { serve(r.in(t)) })
-	t.Run("quiet", func(t *testing.T) { quiet(r.in(t)) })
 	t.Run("take over", func(t *testing.T) { takeOver(r) })
 }
 

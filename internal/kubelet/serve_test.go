@@ -95,7 +95,7 @@ spec:
 	if code, _ := get(httpFor(r, other), "/pods"); code != 403 {
 		t.Errorf("as another node: %d, want 403", code)
 	}
-	r.exec2(config)
+	r.execute(config)
 	r.forward(config)
 	r.follow(hc, p)
 	r.delete("served", nil)
@@ -111,19 +111,22 @@ func (r *rig) spdy(config *rest.Config) (http.RoundTripper, spdy.Upgrader) {
 	return rt, up
 }
 
-func (r *rig) exec2(config *rest.Config) {
+func (r *rig) execute(config *rest.Config) {
 	rt, up := r.spdy(config)
-	u, _ := url.Parse(node + "/exec/default/served/main?command=sh&command=-c&command=cat%3Bexit+3&input=1&output=1&error=1")
+	u, _ := url.Parse(node + "/exec/default/served/main?command=sh&command=-c&command=read+x%3B+echo+got+$x%3B+echo+err+>%262%3B+exit+3&input=1&output=1&error=1")
 	e, err := remotecommand.NewSPDYExecutorForTransports(rt, up, "POST", u)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var out bytes.Buffer
-	err = e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: strings.NewReader("echo"), Stdout: &out, Stderr: &out})
-	if out.String() != "echo" || err == nil || !strings.Contains(err.Error(), "exit code 3") {
-		r.t.Errorf("exec: %q, %v", out.String(), err)
+	in, write := io.Pipe()
+	defer write.Close()
+	go write.Write([]byte("word\n"))
+	var stdout, stderr bytes.Buffer
+	err = e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &stdout, Stderr: &stderr})
+	if stdout.String() != "got word\n" || stderr.String() != "err\n" || err == nil || !strings.Contains(err.Error(), "exit code 3") {
+		r.t.Errorf("exec: %q, %q, %v", stdout.String(), stderr.String(), err)
 	}
 }
 

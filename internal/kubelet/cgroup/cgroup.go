@@ -121,20 +121,20 @@ func (t *Tree) Ensure(pod *v1.Pod) error {
 		errs = append(errs, t.burstableLocked())
 		t.mu.Unlock()
 	}
+	if qos.GetPodQOS(pod) == v1.PodQOSBestEffort {
+		errs = append(errs, t.setShares(t.path(v1.PodQOSBestEffort, ""), minShares))
+	}
 	return errors.Join(errs...)
 }
 
 // burstableLocked gives burstable pods together the share of what they ask
-// for, and best-effort ones the least there is. Callers hold mu.
+// for. Callers hold mu.
 func (t *Tree) burstableLocked() error {
 	var sum int64
 	for _, m := range t.requests {
 		sum += m
 	}
-	if err := t.setShares(filepath.Join(t.parent, "kubepods", "burstable"), Shares(sum)); err != nil {
-		return err
-	}
-	return nil
+	return t.setShares(t.path(v1.PodQOSBurstable, ""), Shares(sum))
 }
 
 func (t *Tree) setShares(dir string, shares int64) error {

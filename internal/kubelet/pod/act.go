@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -114,7 +115,7 @@ func (w *Worker) simple(kind Kind, stale bool, do func() error, then func()) fun
 
 // mountVolumes makes the pod's folder, group and volumes.
 func (w *Worker) mountVolumes(ctx context.Context, pod *v1.Pod) func() func() {
-	w.news.Store(false)
+	w.remount = false
 	return func() func() {
 		var groupErr error
 		if w.deps.Cgroups != nil {
@@ -129,6 +130,7 @@ func (w *Worker) mountVolumes(ctx context.Context, pod *v1.Pod) func() func() {
 				if ctx.Err() == nil {
 					w.deps.Events.Pod(pod, "", v1.EventTypeWarning, "FailedMount", "%v", err)
 				}
+				w.remount = true
 				w.fail(held(MountVolumes), v1.ContainerStateWaiting{})
 				return
 			}
@@ -154,8 +156,11 @@ func (w *Worker) createSandbox(ctx context.Context, pod *v1.Pod) func() func() {
 		if err == nil {
 			err = os.MkdirAll(config.LogDirectory, 0o755)
 		}
+		handler := ""
 		if err == nil {
-			handler := ""
+			handler, err = w.deps.handler(ctx, pod)
+		}
+		if err == nil {
 			_, err = w.deps.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
 		}
 		return func() {
@@ -170,6 +175,23 @@ func (w *Worker) createSandbox(ctx context.Context, pod *v1.Pod) func() func() {
 			delete(w.failures, held(CreateSandbox))
 		}
 	}
+}
+
+// handler is the runtime handler of the pod's runtime class.
+func (d *Deps) handler(ctx context.Context, pod *v1.Pod) (string, error) {
+	name := pod.Spec.RuntimeClassName
+	if name == nil || *name == "" {
+		return "", nil
+	}
+	o, err := d.Client.Get(ctx, nodev1.SchemeGroupVersion.WithResource("runtimeclasses"), "", *name)
+	if err != nil {
+		return "", err
+	}
+	c, ok := o.(*nodev1.RuntimeClass)
+	if !ok {
+		return "", fmt.Errorf("runtime class %q is a %T", *name, o)
+	}
+	return c.Handler, nil
 }
 
 // errorText is a gRPC error in the form that people know from kubectl

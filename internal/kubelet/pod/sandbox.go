@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,6 +16,10 @@ import (
 
 // sandboxConfig is what the runtime is told of a pod as a whole.
 func (d *Deps) sandboxConfig(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	if h := pod.Spec.HostUsers; h != nil && !*h {
+		// To run it in the host's user namespace would be less than it asks.
+		return nil, errors.New("hostUsers: false is not supported: this node has no user namespaces for pods")
+	}
 	dns, err := d.dns(pod)
 	if err != nil {
 		return nil, err

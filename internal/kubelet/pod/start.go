@@ -36,6 +36,7 @@ func (w *Worker) startContainer(ctx context.Context, pod *v1.Pod, name string) f
 	sandbox := *w.state.ReadySandbox()
 	img := w.images[name]
 	had := w.state.Latest(name)
+	target := w.target(pod, name)
 	restarts := int32(0)
 	if had != nil {
 		restarts = had.Restarts + 1
@@ -55,7 +56,7 @@ func (w *Worker) startContainer(ctx context.Context, pod *v1.Pod, name string) f
 		if had != nil && had.State == runtimeapi.ContainerState_CONTAINER_CREATED {
 			_, _ = w.deps.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: had.ID})
 		}
-		err := w.start(ctx, pod, c, sandbox, img.Ref, restarts)
+		err := w.start(ctx, pod, c, sandbox, img.Ref, target, restarts)
 		return func() {
 			w.stale.Store(true)
 			w.starting = ""
@@ -79,6 +80,21 @@ func (w *Worker) startContainer(ctx context.Context, pod *v1.Pod, name string) f
 	}
 }
 
+// target is the id of the running container whose processes an ephemeral
+// container is to see; empty: none.
+func (w *Worker) target(pod *v1.Pod, name string) string {
+	for i := range pod.Spec.EphemeralContainers {
+		e := &pod.Spec.EphemeralContainers[i]
+		if e.Name != name || e.TargetContainerName == "" {
+			continue
+		}
+		if c := w.state.Latest(e.TargetContainerName); c != nil && c.Running() {
+			return c.ID
+		}
+	}
+	return ""
+}
+
 func lastStatus(pod *v1.Pod, name string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
 		for i := range list {
@@ -90,10 +106,14 @@ func lastStatus(pod *v1.Pod, name string) *v1.ContainerStatus {
 	return nil
 }
 
-func (w *Worker) start(ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ref string, restarts int32) error {
+func (w *Worker) start(ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ref, target string, restarts int32) error {
 	config, err := w.deps.containerConfig(ctx, pod, c, sandbox, ref, restarts)
 	if err != nil {
 		return &startError{createConfigError, err}
+	}
+	if target != "" {
+		n := config.Linux.SecurityContext.NamespaceOptions
+		n.Pid, n.TargetId = runtimeapi.NamespaceMode_TARGET, target
 	}
 	sandboxConfig, err := w.deps.sandboxConfig(pod, sandbox.Attempt)
 	if err != nil {

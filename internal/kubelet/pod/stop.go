@@ -20,6 +20,8 @@ type killing struct {
 	sooner   chan struct{} // one slot: the deadline came nearer
 }
 
+const slack = 500 * time.Millisecond
+
 func (k *killing) left() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -29,7 +31,9 @@ func (k *killing) left() time.Duration {
 func (k *killing) shorten(to time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if to.Before(k.deadline) {
+	// The pod's own deadline, from which this one was taken a moment ago, is
+	// no nearer one.
+	if to.Add(slack).Before(k.deadline) {
 		k.deadline = to
 		select {
 		case k.sooner <- struct{}{}:

@@ -39,6 +39,7 @@ type Worker struct {
 
 	mounted bool
 	renew   time.Time
+	remount bool    // an object changed since the volumes were brought up to date
 	held    *v1.Pod // whose references are watched
 
 	stop     *Stop
@@ -145,6 +146,19 @@ func (w *Worker) sleep(ctx context.Context, next time.Time) bool {
 	}
 }
 
+// takeNews begins anew what failed for want of an object that changed now.
+func (w *Worker) takeNews() {
+	w.remount = true
+	if !w.mounted {
+		delete(w.failures, held(MountVolumes))
+	}
+	for _, f := range w.failures {
+		if f.wait.Reason == createConfigError {
+			f.until = time.Time{}
+		}
+	}
+}
+
 // retry is when to look again after the runtime could not be asked.
 const retry = time.Second
 
@@ -160,6 +174,9 @@ func (w *Worker) look(ctx context.Context) (next time.Time, done bool) {
 			return time.Now().Add(retry), false
 		}
 		w.state = st
+	}
+	if w.news.Swap(false) {
+		w.takeNews()
 	}
 	w.harvest()
 	w.decide()
@@ -347,7 +364,7 @@ func (w *Worker) refreshDue(now time.Time) bool {
 	if f := w.failures[held(MountVolumes)]; f != nil && now.Before(f.until) {
 		return false
 	}
-	return w.news.Load() || !w.renew.IsZero() && !now.Before(w.renew) || metaVersion(w.pod) != w.seen
+	return w.remount || !w.renew.IsZero() && !now.Before(w.renew) || metaVersion(w.pod) != w.seen
 }
 
 func (w *Worker) observe(o loop.Outcome, err error, began time.Time) {
