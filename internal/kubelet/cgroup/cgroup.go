@@ -27,7 +27,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubectl/pkg/util/qos"
 )
 
 // Tree is the groups of one kubelet's pods.
@@ -90,7 +89,7 @@ func (t *Tree) V2() bool { return t.v2 != "" }
 
 // Parent is the cgroup parent of a pod's containers.
 func (t *Tree) Parent(pod *v1.Pod) string {
-	return t.path(qos.GetPodQOS(pod), "pod"+string(pod.UID))
+	return t.path(class(pod), "pod"+string(pod.UID))
 }
 
 func (t *Tree) path(class v1.PodQOSClass, name string) string {
@@ -115,13 +114,13 @@ func (t *Tree) Ensure(pod *v1.Pod) error {
 			}
 		}
 	}
-	if qos.GetPodQOS(pod) == v1.PodQOSBurstable {
+	if class(pod) == v1.PodQOSBurstable {
 		t.mu.Lock()
 		t.requests[pod.UID] = l.RequestMilli
 		errs = append(errs, t.burstableLocked())
 		t.mu.Unlock()
 	}
-	if qos.GetPodQOS(pod) == v1.PodQOSBestEffort {
+	if class(pod) == v1.PodQOSBestEffort {
 		errs = append(errs, t.setShares(t.path(v1.PodQOSBestEffort, ""), minShares))
 	}
 	return errors.Join(errs...)
@@ -237,8 +236,8 @@ func (t *Tree) mounts() []string {
 // Exists tells whether a pod has a group in any hierarchy.
 func (t *Tree) Exists(uid types.UID) bool {
 	for _, m := range t.mounts() {
-		for _, class := range classes {
-			if _, err := os.Stat(filepath.Join(m, t.path(class, "pod"+string(uid)))); err == nil {
+		for _, c := range classes {
+			if _, err := os.Stat(filepath.Join(m, t.path(c, "pod"+string(uid)))); err == nil {
 				return true
 			}
 		}
@@ -253,8 +252,8 @@ var classes = []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQO
 func (t *Tree) Remove(uid types.UID) error {
 	var errs []error
 	for _, m := range t.mounts() {
-		for _, class := range classes {
-			errs = append(errs, remove(filepath.Join(m, t.path(class, "pod"+string(uid)))))
+		for _, c := range classes {
+			errs = append(errs, remove(filepath.Join(m, t.path(c, "pod"+string(uid)))))
 		}
 	}
 	t.mu.Lock()
@@ -271,8 +270,8 @@ func (t *Tree) Pods() []types.UID {
 	seen := map[types.UID]bool{}
 	var out []types.UID
 	for _, m := range t.mounts() {
-		for _, class := range classes {
-			entries, err := os.ReadDir(filepath.Join(m, t.path(class, "")))
+		for _, c := range classes {
+			entries, err := os.ReadDir(filepath.Join(m, t.path(c, "")))
 			if err != nil {
 				continue
 			}

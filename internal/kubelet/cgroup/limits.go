@@ -8,7 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/kubectl/pkg/util/qos"
+
+	"github.com/setpoint-project/setpoint/internal/kinds/core"
 )
 
 const (
@@ -17,6 +18,14 @@ const (
 	period    = 100000 // microseconds: the kernel's default
 	minQuota  = 1000
 )
+
+// class is the pod's: the API server's word, which stands for the pod's life.
+func class(pod *v1.Pod) v1.PodQOSClass {
+	if c := pod.Status.QOSClass; c != "" {
+		return c
+	}
+	return core.QOSClass(&pod.Spec)
+}
 
 // Limits are what a group may use.
 type Limits struct {
@@ -103,7 +112,7 @@ func OOMScoreAdj(pod *v1.Pod, c *v1.Container, memory int64) int64 {
 	if pod.Spec.PriorityClassName == "system-node-critical" {
 		return guaranteed
 	}
-	switch qos.GetPodQOS(pod) {
+	switch class(pod) {
 	case v1.PodQOSGuaranteed:
 		return guaranteed
 	case v1.PodQOSBestEffort:

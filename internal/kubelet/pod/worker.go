@@ -254,12 +254,19 @@ func (w *Worker) decide() {
 	p := w.pod
 	switch {
 	case w.gone || p.DeletionTimestamp != nil:
-		deadline := now.Add(max(grace(p), time.Second))
+		g := max(grace(p), time.Second)
+		if w.gone {
+			// Removed by force: nobody waits for it, and a small grace is all
+			// it has. See
+			// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-forced.
+			g = min(g, minGrace)
+		}
+		deadline := now.Add(g)
 		if w.stop == nil {
 			w.stop = &Stop{Deadline: deadline}
 		} else if !w.stop.Delete && w.state.Alive() && deadline.Before(w.stop.Deadline) {
 			w.stop.Deadline = deadline
-		} else if g := p.DeletionGracePeriodSeconds; g != nil && deadline.Before(w.stop.Deadline) {
+		} else if (w.gone || p.DeletionGracePeriodSeconds != nil) && deadline.Before(w.stop.Deadline) {
 			w.stop.Deadline = deadline // asked again, for a shorter grace
 		}
 		w.stop.Delete, w.stop.Gone = true, w.gone || w.deleted

@@ -16,13 +16,11 @@ package status
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kubectl/pkg/util/qos"
-
-	"k8s.io/apimachinery/pkg/api/equality"
-
+	"github.com/setpoint-project/setpoint/internal/kinds/core"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Health is what the probes say about one running container.
@@ -71,7 +69,7 @@ func Compute(in Input) v1.PodStatus {
 		ExtendedResourceClaimStatus: old.ExtendedResourceClaimStatus,
 	}
 	if s.QOSClass == "" {
-		s.QOSClass = qos.ComputePodQOS(pod)
+		s.QOSClass = core.QOSClass(&pod.Spec)
 	}
 	if s.StartTime == nil {
 		now := metav1.NewTime(in.Now.Truncate(time.Second))
