@@ -75,13 +75,11 @@ func (in *inbox) wrote(key types.NamespacedName, err error) {
 func (in *inbox) take() mail {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	m := mail{in.order, in.nodes, in.bindings, in.statuses}
-	if len(in.pods) > 0 {
-		clear(in.pods)
-	}
+	m := mail{pods: in.order, bindings: in.bindings, statuses: in.statuses}
+	clear(in.pods)
 	in.order, in.bindings, in.statuses = nil, nil, nil
 	if len(in.nodes) > 0 {
-		in.nodes = map[string]bool{}
+		m.nodes, in.nodes = in.nodes, map[string]bool{}
 	}
 	return m
 }

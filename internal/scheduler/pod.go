@@ -125,6 +125,7 @@ type queueState struct {
 	where    place
 	index    int // in the heap
 	added    time.Time
+	number   uint64    // of those added
 	attempts int       // since it was last placed, for the back-off
 	due      time.Time // when the back-off ends
 	wokenBy  string    // the node whose change woke the pod, or ""

@@ -45,6 +45,7 @@ type queue struct {
 	// waiting holds the unschedulable ones, which wake looks through; ruled
 	// those of them that rules about other pods keep out.
 	waiting, ruled map[types.NamespacedName]*podInfo
+	came           uint64 // how many pods have come so far
 }
 
 func newQueue() *queue {
@@ -57,7 +58,8 @@ func newQueue() *queue {
 func (q *queue) add(p *podInfo, now time.Time) {
 	had, ok := q.pods[p.key]
 	if !ok {
-		p.queued = queueState{added: now}
+		q.came++
+		p.queued = queueState{added: now, number: q.came}
 		q.pods[p.key] = p
 		q.enter(p, active)
 		return
@@ -66,7 +68,8 @@ func (q *queue) add(p *podInfo, now time.Time) {
 	state := had.queued
 	q.leave(had)
 	if !same {
-		state = queueState{where: active, added: now}
+		q.came++
+		state = queueState{where: active, added: now, number: q.came}
 	}
 	p.queued = state
 	q.pods[p.key] = p
@@ -238,7 +241,10 @@ func before(a, b *podInfo) bool {
 	if !a.queued.added.Equal(b.queued.added) {
 		return a.queued.added.Before(b.queued.added)
 	}
-	return a.pod.CreationTimestamp.Before(&b.pod.CreationTimestamp)
+	if !a.pod.CreationTimestamp.Equal(&b.pod.CreationTimestamp) {
+		return a.pod.CreationTimestamp.Before(&b.pod.CreationTimestamp)
+	}
+	return a.queued.number < b.queued.number
 }
 
 type activeHeap []*podInfo

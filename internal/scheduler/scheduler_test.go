@@ -79,6 +79,7 @@ func (w *world) node(name, cpu string, change ...func(*corev1.Node)) {
 	if _, err := w.client.Update(w.Context(), client.Nodes, n, "status"); err != nil {
 		w.Fatal(err)
 	}
+	synctest.Wait() // views of pods and of nodes are told apart from each other
 }
 
 func (w *world) pod(name, cpu string, change ...func(*corev1.Pod)) {

@@ -58,7 +58,7 @@ func end(w *controllertest.World) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 20, End: end,
+		Runs: 12, End: end,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{endpointslice.New(o), endpoints.New(o)}
 		},
