@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -114,6 +115,19 @@ func defaultDataDir() string {
 		return dir
 	}
 	return cluster.DefaultDataDir()
+}
+
+// call is how to call this program again for the same cluster, for the lines
+// that say what to type next.
+func (c *common) call() string {
+	program := "setpoint"
+	if strings.Contains(os.Args[0], "setpoint") {
+		program = os.Args[0] // as it was typed: it need not be in the PATH
+	}
+	if c.dataDir != defaultDataDir() {
+		program += " --data-dir " + c.dataDir
+	}
+	return program
 }
 
 // args wraps a cobra check so that its refusal counts as a usage error.

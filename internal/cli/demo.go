@@ -46,11 +46,7 @@ each step by which the loops replace it, with its time.`,
 				}
 				return err
 			}
-			flag := ""
-			if c.dataDir != defaultDataDir() {
-				flag = " --data-dir " + c.dataDir
-			}
-			fmt.Fprintf(d.out, "\nnext:\n  setpoint%[1]s kubectl get deployment,pod,service\n  setpoint%[1]s kubectl scale deployment hello --replicas 5\n  setpoint%[1]s status\n  setpoint%[1]s down\n", flag)
+			fmt.Fprintf(d.out, "\nnext:\n  %[1]s kubectl get deployment,pod,service\n  %[1]s kubectl scale deployment hello --replicas 5\n  %[1]s status\n  %[1]s down\n", c.call())
 			return nil
 		},
 	}

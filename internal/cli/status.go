@@ -56,7 +56,7 @@ is 0 when the API server is ready.`,
 				enc.SetIndent("", "  ")
 				err = enc.Encode(r)
 			} else {
-				err = r.print(cmd.OutOrStdout())
+				err = r.print(cmd.OutOrStdout(), c.call())
 			}
 			if err == nil && !r.Ready {
 				return exitCode(1)
@@ -109,9 +109,9 @@ func readStatus(ctx context.Context, dataDir string) (*report, error) {
 	return r, a.do(ctx, http.MethodGet, cluster.GapsPath, "", nil, &r.Gaps)
 }
 
-func (r *report) print(w io.Writer) error {
+func (r *report) print(w io.Writer, call string) error {
 	if !r.Ready {
-		fmt.Fprintf(w, "not running: %s\nstart it with: setpoint --data-dir %s up\n", r.Why, r.DataDir)
+		fmt.Fprintf(w, "not running: %s\nstart it with: %s up\n", r.Why, call)
 		return nil
 	}
 	fmt.Fprintf(w, "ready      %s (process %d)\n", r.URL, r.PID)

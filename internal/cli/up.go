@@ -107,11 +107,7 @@ A second cluster beside the first needs only a data folder of its own.`,
 // announce prints the first lines: that it is ready, and what to type next.
 func announce(w io.Writer, c *common, i cluster.Info) {
 	fmt.Fprintf(w, "ready in %d ms: %s\n", i.Took.Milliseconds(), i.URL)
-	data := ""
-	if c.dataDir != cluster.DefaultDataDir() {
-		data = " --data-dir " + c.dataDir
-	}
-	fmt.Fprintf(w, "next: setpoint%s kubectl get nodes\n", data)
+	fmt.Fprintf(w, "next: %s kubectl get nodes\n", c.call())
 	fmt.Fprintf(w, "  or: export KUBECONFIG=%s\n", i.Kubeconfig)
 }
 
