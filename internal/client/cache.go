@@ -18,8 +18,8 @@ import (
 //	                             |                            WaitFor
 //	                             +--> a teller for each handler --> f(old, new)
 //
-// A teller's backlog holds at most one entry for an object that is not being
-// deleted: a slow handler costs no more memory than the objects.
+// A teller's backlog holds one entry for an object, however often it changes:
+// a slow handler costs no more memory than the objects that come and go.
 type cache struct {
 	closed context.Context
 

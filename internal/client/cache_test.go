@@ -93,10 +93,10 @@ func TestSlowHandlersHearOfEachObjectOnce(t *testing.T) {
 			c.set(at("a", 2+i, "u1"))
 			c.set(at("b", 200+i, "u2"))
 		}
-		c.set(at("c", 300, "u3")) // comes and goes unheard
+		c.set(at("c", 300, "u3")) // comes and goes
 		c.remove("default", "c", "301")
 		time.Sleep(time.Minute)
-		r.want(t, "->a@1", "a@1>a@101", "->b@299")
+		r.want(t, "->a@1", "a@1>a@101", "->b@299", "->c@300", "c@300>-")
 	})
 }
 

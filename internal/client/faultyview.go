@@ -68,6 +68,10 @@ type faultyView struct {
 	inner  View
 	wake   chan struct{} // one slot
 
+	// feed is held by whoever brings the cache forward: a refresh amid a
+	// removal would show for ever what is gone. Taken before mu.
+	feed sync.Mutex
+
 	mu      sync.Mutex
 	backlog []change               // guarded by mu
 	told    map[*troubled]struct{} // guarded by mu: the handlers
@@ -130,6 +134,8 @@ func (v *faultyView) catchUp() {
 
 // show brings one change in, unless a refresh has shown a later state.
 func (v *faultyView) show(c change) {
+	v.feed.Lock()
+	defer v.feed.Unlock()
 	if c.new == nil {
 		if had := v.cache.Get(c.old.GetNamespace(), c.old.GetName()); had != nil && had.GetUID() == c.old.GetUID() {
 			v.cache.remove(c.old.GetNamespace(), c.old.GetName(), "")
@@ -147,6 +153,8 @@ func (v *faultyView) show(c change) {
 
 // refresh shows the present.
 func (v *faultyView) refresh() {
+	v.feed.Lock()
+	defer v.feed.Unlock()
 	there := map[types.NamespacedName]bool{}
 	for _, obj := range v.inner.List("") {
 		there[keyOf(obj)] = true

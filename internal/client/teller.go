@@ -22,12 +22,21 @@ type change struct {
 	old, new Object
 }
 
+func (c *change) takesIn(new Object) bool {
+	if c.new == nil || new == nil {
+		return c.new != nil && c.old != nil
+	}
+	return c.new.GetUID() == new.GetUID()
+}
+
 func newTeller(f func(old, new Object)) *teller {
 	return &teller{f: f, wake: make(chan struct{}, 1), last: map[types.NamespacedName]*change{}}
 }
 
 // add queues a change. An entry of the same object that is not told yet takes
-// it in, unless it is a deletion: whoever follows uids must hear of those.
+// it in, but for two cases: after a deletion, which those who follow uids must
+// hear of, and the deletion of what was not told of yet, since a handler that
+// looked at the object in the view by itself must hear that it is gone.
 func (t *teller) add(old, new Object) {
 	obj := new
 	if obj == nil {
@@ -36,7 +45,7 @@ func (t *teller) add(old, new Object) {
 	key := keyOf(obj)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if had := t.last[key]; had != nil && had.new != nil && (new == nil || had.new.GetUID() == new.GetUID()) {
+	if had := t.last[key]; had != nil && had.takesIn(new) {
 		had.new = new
 	} else {
 		c := &change{key: key, old: old, new: new}
@@ -61,9 +70,7 @@ func (t *teller) run(ctx context.Context) {
 			if c == nil {
 				break
 			}
-			if c.old != nil || c.new != nil {
-				t.f(c.old, c.new)
-			}
+			t.f(c.old, c.new)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func Run(t *testing.T, c Case) {
 			}
 			bad := play(t, c, seed, max(1, len(good.writes)))
 			if d := cmp.Diff(good.end, bad.end); d != "" {
-				t.Errorf("the end differs (-without +with faults), replay with -seed %d:\n%s\nwrites with faults:\n%s", seed, d, bad.log())
+				t.Errorf("the end differs (-without +with faults), replay with -seed %d:\n%s\nwrites with faults:\n%s\nwrites without:\n%s", seed, d, bad.log(), good.log())
 			}
 		})
 	}

@@ -56,7 +56,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 		return loop.WaitFor("", "nobody serves its owner's kind %s", o.unknown).In(patience), nil
 	case len(o.solid) > 0:
 		return loop.Done(), nil
-	case len(o.going) > 0 && c.graph.has(obj.GetUID()):
+	case len(o.going) > 0 && len(c.kinds.dependents(obj.GetUID())) > 0:
 		// Its own dependents go first. In a circle somebody has to give way.
 		if c.circular(obj) && blocks(obj.GetOwnerReferences()) {
 			return c.setOwners(ctx, key, m, obj, unblocked(obj.GetOwnerReferences()), "gave way in a circle of owners")
@@ -168,16 +168,12 @@ func (c *Controller) foreground(ctx context.Context, key loop.Key, m *monitor, o
 		return loop.WaitFor("", "%s has to be listed first", name).In(time.Second), nil
 	}
 	blocking := 0
-	for _, at := range c.graph.of(owner.GetUID()) {
-		dependent, kind := c.at(at)
-		if dependent == nil {
-			continue
-		}
-		if blockedBy(dependent, owner.GetUID()) {
+	for _, d := range c.kinds.dependents(owner.GetUID()) {
+		if blockedBy(d, owner.GetUID()) {
 			blocking++
 		}
-		if dependent.GetDeletionTimestamp() == nil || finalizing(dependent, metav1.FinalizerDeleteDependents) {
-			c.Look(keyAt(place{kind.info.Resource.GroupResource(), at.namespace, at.name}))
+		if d.GetDeletionTimestamp() == nil || finalizing(d, metav1.FinalizerDeleteDependents) {
+			c.Look(keyAt(d.kind.place(d)))
 		}
 	}
 	if blocking > 0 {
@@ -195,24 +191,20 @@ func (c *Controller) orphan(ctx context.Context, key loop.Key, m *monitor, owner
 	if name := c.kinds.unsynced(); name != "" {
 		return loop.WaitFor("", "%s has to be listed first", name).In(time.Second), nil
 	}
-	places := c.graph.of(owner.GetUID())
-	if len(places) == 0 {
+	dependents := c.kinds.dependents(owner.GetUID())
+	if len(dependents) == 0 {
 		return c.removeFinalizer(ctx, key, m, owner, metav1.FinalizerOrphanDependents)
 	}
 	var mu sync.Mutex
 	var failure error
 	var wg sync.WaitGroup
 	turns := make(chan struct{}, workers)
-	for _, at := range places[:min(len(places), orphanBatch)] {
+	for _, d := range dependents[:min(len(dependents), orphanBatch)] {
 		turns <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			dependent, kind := c.at(at)
-			if dependent == nil {
-				return
-			}
-			left := slices.DeleteFunc(slices.Clone(dependent.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
-			_, err := c.setOwners(ctx, key, kind, dependent, left, "")
+			left := slices.DeleteFunc(slices.Clone(d.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
+			_, err := c.setOwners(ctx, key, d.kind, d.Object, left, "")
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil && failure == nil {
@@ -224,17 +216,7 @@ func (c *Controller) orphan(ctx context.Context, key loop.Key, m *monitor, owner
 	if failure != nil {
 		return loop.Outcome{}, failure
 	}
-	// The graph follows its handlers, which may be a moment behind the views.
-	return loop.WaitFor("", "cut off %d dependents", len(places)).In(10 * time.Millisecond), nil
-}
-
-// at is an object as the views show it.
-func (c *Controller) at(at place) (client.Object, *monitor) {
-	m := c.kinds.named(at.resource)
-	if m == nil {
-		return nil, nil
-	}
-	return m.view.Get(at.namespace, at.name), m
+	return loop.Acted("cut off %d dependents", min(len(dependents), orphanBatch)), nil
 }
 
 func (c *Controller) setOwners(ctx context.Context, key loop.Key, m *monitor, obj client.Object, refs []metav1.OwnerReference, what string) (loop.Outcome, error) {
@@ -277,9 +259,8 @@ func (c *Controller) patch(ctx context.Context, key loop.Key, m *monitor, obj cl
 // circular tells whether a dependent of obj waits for its own dependents to
 // go, as obj is about to.
 func (c *Controller) circular(obj client.Object) bool {
-	for _, at := range c.graph.of(obj.GetUID()) {
-		dependent, _ := c.at(at)
-		if dependent != nil && dependent.GetDeletionTimestamp() != nil && finalizing(dependent, metav1.FinalizerDeleteDependents) {
+	for _, d := range c.kinds.dependents(obj.GetUID()) {
+		if d.GetDeletionTimestamp() != nil && finalizing(d, metav1.FinalizerDeleteDependents) {
 			return true
 		}
 	}

@@ -1,6 +1,6 @@
 // Package garbage is the loop that deletes what nobody owns any more.
 //
-//	views of all resources --edges--> graph: owner's uid -> dependents
+//	views of all resources --index--> owner's uid -> dependents
 //	        |                               |
 //	        |   owner gone, or going  ------+--> look at each dependent
 //	        v                                      |
@@ -48,14 +48,13 @@ type Controller struct {
 	events  client.Recorder
 	written controllers.Written
 	kinds   *kinds
-	graph   *graph
 	absent  *absent
 	running sync.WaitGroup
 }
 
 // New wires the loop; Run turns it.
 func New(opts controllers.Options) *Controller {
-	c := &Controller{client: opts.Client, events: opts.Recorder(), kinds: newKinds(), graph: newGraph(), absent: newAbsent()}
+	c := &Controller{client: opts.Client, events: opts.Recorder(), kinds: newKinds(), absent: newAbsent()}
 	c.Loop = controllers.NewLoop(opts, Name, workers, c.reconcile)
 	return c
 }
@@ -79,10 +78,7 @@ func (c *Controller) followKinds(ctx context.Context) {
 		if infos, err := c.client.Resources(ctx); err == nil {
 			c.kinds.follow(infos,
 				func(info client.ResourceInfo) *monitor { return c.newMonitor(ctx, info) },
-				func(m *monitor) {
-					m.stop()
-					c.graph.drop(m.info.Resource.GroupResource())
-				})
+				func(m *monitor) { m.stop() })
 		} else {
 			pause = time.Second
 		}
@@ -103,17 +99,12 @@ func placeOf(key loop.Key) place {
 	return place{resource: schema.ParseGroupResource(res), namespace: key.Namespace, name: name}
 }
 
-// changed follows the edges of one object, and looks where there may be
-// something to do. Most changes end here.
+// changed looks where there may be something to do. Most changes end here.
 func (c *Controller) changed(m *monitor, old, new client.Object) {
-	obj := controllers.Present(old, new)
-	at := place{m.info.Resource.GroupResource(), obj.GetNamespace(), obj.GetName()}
-	if old == nil || new == nil || !sameRefs(old.GetOwnerReferences(), new.GetOwnerReferences()) {
-		c.graph.move(at, old, new)
-	}
+	at := m.place(controllers.Present(old, new))
 	if old != nil && (new == nil || old.GetUID() != new.GetUID()) {
-		for _, dependent := range c.graph.of(old.GetUID()) {
-			c.Look(keyAt(dependent))
+		for _, d := range c.kinds.dependents(old.GetUID()) {
+			c.Look(keyAt(d.kind.place(d)))
 		}
 		c.lookAtGoingOwners(old)
 	}
@@ -137,7 +128,7 @@ func (c *Controller) changed(m *monitor, old, new client.Object) {
 func (c *Controller) lookAtGoingOwners(obj client.Object) {
 	for _, ref := range obj.GetOwnerReferences() {
 		if owner, m := c.seen(obj, ref); owner != nil && owner.GetDeletionTimestamp() != nil {
-			c.Look(keyAt(place{m.info.Resource.GroupResource(), owner.GetNamespace(), owner.GetName()}))
+			c.Look(keyAt(m.place(owner)))
 		}
 	}
 }

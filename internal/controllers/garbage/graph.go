@@ -1,14 +1,32 @@
 package garbage
 
 import (
-	"sync"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/setpoint-project/setpoint/internal/client"
 )
+
+// The graph of owners and dependents is an index in each view: it is as right
+// as the view is. Edges kept by a handler would not do: one that was told late
+// or never would let an owner go before its dependents are cut off.
+
+// byOwner indexes objects by the uids of all their owners.
+const byOwner = "owner"
+
+func ownersOf(obj client.Object) []string {
+	refs := obj.GetOwnerReferences()
+	if len(refs) == 0 {
+		return nil
+	}
+	uids := make([]string, len(refs))
+	for i, ref := range refs {
+		uids[i] = string(ref.UID)
+	}
+	return uids
+}
 
 // place is where an object lies. Its strings are those of the object.
 type place struct {
@@ -16,71 +34,24 @@ type place struct {
 	namespace, name string
 }
 
-// graph knows, of each owner, what depends on it: edges by the owner's uid,
-// whether the owner is there or not. It holds no objects; those are in the
-// views.
-type graph struct {
-	mu         sync.Mutex
-	dependents map[types.UID]map[place]struct{} // guarded by mu
+func (m *monitor) place(obj client.Object) place {
+	return place{m.info.Resource.GroupResource(), obj.GetNamespace(), obj.GetName()}
 }
 
-func newGraph() *graph { return &graph{dependents: map[types.UID]map[place]struct{}{}} }
-
-// move brings the edges of one object from old to new, either of which may be
-// nil.
-func (g *graph) move(at place, old, new client.Object) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if old != nil {
-		for _, ref := range old.GetOwnerReferences() {
-			delete(g.dependents[ref.UID], at)
-			if len(g.dependents[ref.UID]) == 0 {
-				delete(g.dependents, ref.UID)
-			}
-		}
-	}
-	if new != nil {
-		for _, ref := range new.GetOwnerReferences() {
-			if g.dependents[ref.UID] == nil {
-				g.dependents[ref.UID] = map[place]struct{}{}
-			}
-			g.dependents[ref.UID][at] = struct{}{}
-		}
-	}
+// dependent is an object that names an owner, and who follows it.
+type dependent struct {
+	client.Object
+	kind *monitor
 }
 
-// of lists what depends on an owner.
-func (g *graph) of(owner types.UID) []place {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	places := make([]place, 0, len(g.dependents[owner]))
-	for at := range g.dependents[owner] {
-		places = append(places, at)
-	}
-	return places
-}
-
-// has tells whether anything depends on an owner.
-func (g *graph) has(owner types.UID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.dependents[owner]) > 0
-}
-
-// drop forgets the edges from all objects of a resource.
-func (g *graph) drop(res schema.GroupResource) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for owner, places := range g.dependents {
-		for at := range places {
-			if at.resource == res {
-				delete(places, at)
-			}
-		}
-		if len(places) == 0 {
-			delete(g.dependents, owner)
+// dependents lists what depends on an owner, whether that is there or not.
+func (k *kinds) dependents(owner types.UID) (all []dependent) {
+	for _, m := range k.list() {
+		for _, obj := range m.view.ByIndex(byOwner, string(owner)) {
+			all = append(all, dependent{obj, m})
 		}
 	}
+	return all
 }
 
 func sameRefs(a, b []metav1.OwnerReference) bool {

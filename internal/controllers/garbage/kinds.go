@@ -2,6 +2,7 @@ package garbage
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -58,6 +59,13 @@ func (k *kinds) ofKind(kind schema.GroupKind) *monitor {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.byKind[kind]
+}
+
+// list is a snapshot of all monitors.
+func (k *kinds) list() []*monitor {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return slices.Collect(maps.Values(k.byName))
 }
 
 // unsynced names a resource that has to be waited for before anybody can say
@@ -141,6 +149,7 @@ func (c *Controller) newMonitor(ctx context.Context, info client.ResourceInfo) *
 		info: info, since: time.Now(), synced: make(chan struct{}),
 		view: c.client.View(info.Resource, client.ViewOptions{Metadata: true}),
 	}
+	m.view.Index(byOwner, ownersOf)
 	remove := m.view.Handle(func(old, new client.Object) { c.changed(m, old, new) })
 	m.stop = func() { cancel(); remove() }
 	c.running.Go(func() {
