@@ -173,6 +173,26 @@ func TestRunAndDelete(t *testing.T) {
 	})
 }
 
+// Removed by force: the pod is gone at once, and what runs has a small grace
+// however long the pod's own is.
+func TestForced(t *testing.T) {
+	bubble(t, `spec: {terminationGracePeriodSeconds: 600, containers: [{name: main, image: "img:1", command: [deaf]}]}`, func(w *world) {
+		t := w.t
+		w.after(time.Second)
+		zero := int64(0)
+		if err := w.client.Delete(t.Context(), pod.Resource, "default", "p", metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
+			t.Fatal(err)
+		}
+		if p := w.after(time.Second); p != nil {
+			t.Errorf("the pod is there: %+v", p.Status)
+		}
+		w.after(2 * time.Second)
+		if s, c := w.rt.Count(); s+c != 0 {
+			t.Errorf("%d sandboxes and %d containers are left", s, c)
+		}
+	})
+}
+
 // The waits of a crash loop double from 10 s to 300 s, and end when the
 // container ran well for a while.
 func TestCrashLoop(t *testing.T) {
