@@ -44,9 +44,9 @@ spec:
     image: setpoint.test/box:1
     command: [sh, -c, 'mkdir /tmp/www; cd /tmp/www; touch live; httpd -p 8080 -h /tmp/www; while :; do sleep 0.1; done']
     ports: [{name: http, containerPort: 8080}]
-    startupProbe: {tcpSocket: {port: http}, periodSeconds: 1, failureThreshold: 30}
-    readinessProbe: {httpGet: {path: /ready, port: http}, periodSeconds: 1, failureThreshold: 1}
-    livenessProbe: {exec: {command: [test, -f, /tmp/www/live]}, periodSeconds: 1, failureThreshold: 2, timeoutSeconds: 10}
+    startupProbe: {tcpSocket: {port: http}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 60}
+    readinessProbe: {httpGet: {path: /ready, port: http}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}
+    livenessProbe: {exec: {command: [test, -f, /tmp/www/live]}, periodSeconds: 1, failureThreshold: 2, timeoutSeconds: 30}
 `)
 	p := r.await("probed", "started", func(p *v1.Pod) bool {
 		return p != nil && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].Started != nil && *p.Status.ContainerStatuses[0].Started

@@ -18,7 +18,7 @@ func TestNode(t *testing.T) {
 	r := newRig(t)
 	// All at once: they mostly wait for the runtime.
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, 8)
+	slots := make(chan struct{}, 5)
 	for name, f := range map[string]func(*rig){
 		"life": life, "exits": exits, "fails": fails, "crash loop": crashLoop, "init": initContainers, "sidecar": sidecar,
 		"bad image": badImage, "bad command": badCommand, "config error": configError, "probes": probes, "hooks": hooks,
@@ -195,7 +195,7 @@ spec:
     image: setpoint.test/box:1
     restartPolicy: Always
     command: [sh, -c, 'trap "echo side ends >> /v/f; cat /v/f; exit 0" TERM; echo side >> /v/f; while :; do sleep 0.1; done']
-    startupProbe: {exec: {command: [test, -f, /v/f]}, periodSeconds: 1}
+    startupProbe: {exec: {command: [test, -f, /v/f]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 60}
     volumeMounts: [{name: v, mountPath: /v}]
   containers:
   - {name: main, image: setpoint.test/box:1, command: [sh, -c, 'echo main >> /v/f'], volumeMounts: [{name: v, mountPath: /v}]}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -148,7 +149,9 @@ func (r *Reporter) images(ctx context.Context, s *v1.NodeStatus) {
 	}
 	s.Images = nil
 	for _, img := range resp.Images {
-		names := append(append([]string{}, img.RepoDigests...), img.RepoTags...)
+		// In a fixed order: the runtime's changes from answer to answer, and
+		// would be a change to write each time.
+		names := append(slices.Sorted(slices.Values(img.RepoDigests)), slices.Sorted(slices.Values(img.RepoTags))...)
 		if len(names) == 0 {
 			continue
 		}
