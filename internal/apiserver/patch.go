@@ -21,6 +21,10 @@ import (
 // maxPatchOperations is how many operations one JSON patch may have.
 const maxPatchOperations = 10000
 
+// A list copied into itself doubles with each operation: what the copies of
+// one JSON patch add up to may be no more than a request may carry.
+func init() { jsonpatch.AccumulatedCopySizeLimit = maxBody }
+
 // patchTypes are those served. Apply is left to the field managers: until they
 // are there it answers 415.
 var patchTypes = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}

@@ -28,6 +28,8 @@ func TestStatuses(t *testing.T) {
 	)
 	big := `{"metadata":{"name":"big"},"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"E","value":"` + strings.Repeat("x", 1<<21) + `"}]}]}}`
 	huge := `{"metadata":{"name":"huge"},"data":{"k":"` + strings.Repeat("x", 4<<20) + `"}}`
+	doubling := `[{"op":"add","path":"/data","value":{"k":"` + strings.Repeat("x", 1<<20) + `"}}` +
+		strings.Repeat(`,{"op":"copy","from":"/data","path":"/data/x"}`, 40) + `]`
 	for _, c := range []struct{ name, method, path, body, header string }{
 		{"malformed JSON", "POST", cms, `{"metadata":`, ""},
 		{"no JSON", "POST", cms, `hello, this is some text of no use at all`, ""},
@@ -75,6 +77,7 @@ func TestStatuses(t *testing.T) {
 		{"patch unknown type", "PATCH", cm, `{}`, "Content-Type: application/json"},
 		{"patch malformed", "PATCH", cm, `{`, "Content-Type: application/merge-patch+json"},
 		{"patch failed test", "PATCH", cm, `[{"op":"test","path":"/data/k","value":"w"}]`, "Content-Type: application/json-patch+json"},
+		{"patch copies too much", "PATCH", cm, doubling, "Content-Type: application/json-patch+json"},
 		{"patch no operations", "PATCH", cm, `{"op":"test"}`, "Content-Type: application/json-patch+json"},
 		{"patch wrong type", "PATCH", cm, `{"data":{"k":1}}`, "Content-Type: application/merge-patch+json"},
 		{"patch wrong type, strategic", "PATCH", cm, `{"data":{"k":1}}`, "Content-Type: application/strategic-merge-patch+json"},

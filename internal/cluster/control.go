@@ -76,9 +76,11 @@ func (c *controlPlane) open() (err error) {
 	if !c.opts.InMemory {
 		options.Dir = filepath.Join(c.opts.DataDir, "store")
 	}
-	if c.store, err = local.Open(options); err != nil {
-		return err
+	opened, err := local.Open(options)
+	if err != nil {
+		return err // c.store stays nil: a nil *local.Store in it would not be
 	}
+	c.store = opened
 	if c.authority, err = pki.Open(filepath.Join(c.opts.DataDir, "pki")); err != nil {
 		return err
 	}
