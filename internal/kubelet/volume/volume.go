@@ -107,22 +107,25 @@ func plugin(v *v1.Volume) string {
 }
 
 // Mount makes a pod's volumes or brings them up to date. renew is when it
-// should be called again at the latest, for tokens; zero: no need.
+// should be called again at the latest, for tokens; zero: no need. One volume
+// that cannot be made does not keep the others from being.
 func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) (renew time.Time, err error) {
 	if err := os.MkdirAll(m.PodDir(pod.UID), 0o750); err != nil {
 		return time.Time{}, err
 	}
+	var errs []error
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		at, err := m.mount(ctx, pod, v)
 		if err != nil {
-			return time.Time{}, &Error{v.Name, err}
+			errs = append(errs, &Error{v.Name, err})
+			continue
 		}
 		if !at.IsZero() && (renew.IsZero() || at.Before(renew)) {
 			renew = at
 		}
 	}
-	return renew, nil
+	return renew, errors.Join(errs...)
 }
 
 func (m *Manager) mount(ctx context.Context, pod *v1.Pod, v *v1.Volume) (renew time.Time, err error) {

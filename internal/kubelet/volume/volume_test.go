@@ -234,3 +234,21 @@ func TestSubPath(t *testing.T) {
 		t.Error("the folder is there")
 	}
 }
+
+// One volume that cannot be made, or brought up to date, does not hold the
+// others back.
+func TestMountGoesOn(t *testing.T) {
+	n := 0
+	mgr := manager(t, &n)
+	config := func(name, of string) v1.Volume {
+		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: of}}}}
+	}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Namespace: "ns", Name: "p"},
+		Spec: v1.PodSpec{Volumes: []v1.Volume{config("bad", "none"), config("good", "cm")}}}
+	if _, err := mgr.Mount(t.Context(), pod); err == nil || !strings.HasPrefix(err.Error(), `MountVolume.SetUp failed for volume "bad" : `) {
+		t.Errorf("the error is %v", err)
+	}
+	if b, err := os.ReadFile(filepath.Join(mgr.Path(pod, &pod.Spec.Volumes[1]), "a")); err != nil || string(b) != "1" {
+		t.Errorf("the other volume holds %q, %v", b, err)
+	}
+}
