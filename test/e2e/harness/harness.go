@@ -96,6 +96,14 @@ func (c *Cluster) Up() {
 	c.process.WaitFor("ready in ")
 }
 
+// In is the same cluster in a test that is part of another: failures are that
+// part's.
+func (c *Cluster) In(t testing.TB) *Cluster {
+	in := *c
+	in.T = t
+	return &in
+}
+
 // Process that runs the cluster.
 func (c *Cluster) Process() *Process { return c.process }
 

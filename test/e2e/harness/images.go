@@ -159,6 +159,16 @@ func Web(t testing.TB, version string) Image {
 	return img
 }
 
+// Tool is Busybox with the tests' own program as /bin/tool, which it serves
+// with unless told otherwise.
+func Tool(t testing.TB) Image {
+	t.Helper()
+	img := Busybox(t)
+	img.Files["/bin/tool"] = goProgram(t, "./test/e2e/tool")
+	img.Entrypoint = []string{"/bin/tool"}
+	return img
+}
+
 var programs sync.Map // of built programs by package
 
 // goProgram builds one of the repository's programs, static.
