@@ -118,12 +118,17 @@ func testGrace(c *harness.Cluster, image string) {
 	c.Kubectl("delete", "pod", "hurried", "--grace-period=1", "--timeout=60s")
 }
 
-// processesOf lists the processes in cgroups whose path holds text.
+// processesOf lists the processes in cgroups whose path holds text. One that
+// has ended and whom its parent, which may be the machine's first process, has
+// not asked after yet does not count.
 func processesOf(text string) []string {
 	files, _ := filepath.Glob("/proc/[0-9]*/cgroup")
 	var out []string
 	for _, f := range files {
 		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), text) {
+			if status, err := os.ReadFile(filepath.Join(filepath.Dir(f), "status")); err != nil || strings.Contains(string(status), "State:\tZ") {
+				continue
+			}
 			name, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "comm"))
 			out = append(out, filepath.Base(filepath.Dir(f))+" "+strings.TrimSpace(string(name)))
 		}
