@@ -27,7 +27,12 @@ type Process struct {
 // test fails.
 func StartProcess(t testing.TB, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(Binary(t), args...), done: make(chan struct{}), lines: make(chan string, 1000)}
+	return start(t, exec.Command(Binary(t), args...), args)
+}
+
+func start(t testing.TB, cmd *exec.Cmd, args []string) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: cmd, done: make(chan struct{}), lines: make(chan string, 1000)}
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

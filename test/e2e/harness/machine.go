@@ -1,0 +1,71 @@
+package harness
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Machine stands in for a second machine: a network namespace of its own with
+// a cable to that of the tests, and no other way out.
+type Machine struct {
+	t   testing.TB
+	pid int // of a process that does nothing but hold the namespace
+}
+
+// Addresses of the two ends of the cable.
+const (
+	HereIP  = "192.168.77.1"
+	ThereIP = "192.168.77.2"
+)
+
+// StartMachine makes the machine; it is gone when the test ends.
+func StartMachine(t testing.TB) *Machine {
+	t.Helper()
+	hold := exec.Command("sleep", "infinity")
+	hold.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	must(t, hold.Start())
+	m := &Machine{t, hold.Process.Pid}
+	t.Cleanup(func() {
+		hold.Process.Kill()
+		hold.Wait()
+	})
+	here := func(args ...string) { command(t, exec.Command("ip", args...)) }
+	here("link", "add", "cable-here", "type", "veth", "peer", "name", "cable-there")
+	here("link", "set", "cable-there", "netns", fmt.Sprint(m.pid))
+	here("addr", "add", HereIP+"/24", "dev", "cable-here")
+	here("link", "set", "cable-here", "up")
+	m.Run("ip", "link", "set", "lo", "up")
+	m.Run("ip", "addr", "add", ThereIP+"/24", "dev", "cable-there")
+	m.Run("ip", "link", "set", "cable-there", "up")
+	return m
+}
+
+// enter is a command on the machine. Unlike `ip netns exec`, nsenter leaves
+// the mounts, and with them the cgroups, as they are.
+func (m *Machine) enter(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", m.pid)}, args...)...)
+}
+
+// Run runs a command there and returns what it printed.
+func (m *Machine) Run(args ...string) string {
+	m.t.Helper()
+	return command(m.t, m.enter(args...))
+}
+
+// Start starts the binary there.
+func (m *Machine) Start(args ...string) *Process {
+	m.t.Helper()
+	return start(m.t, m.enter(append([]string{Binary(m.t)}, args...)...), args)
+}
+
+func command(t testing.TB, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return string(out)
+}
