@@ -34,12 +34,14 @@ func (h *heartbeats) note(name string, node *corev1.Node, lease *coordinationv1.
 	had, known := h.last[name]
 	next := had
 	if lease != nil && lease.Spec.RenewTime != nil {
-		next.renewed = *lease.Spec.RenewTime
+		// On the wire times are in microseconds, in the memory of who wrote
+		// them they may be finer: an object read again is no heartbeat.
+		next.renewed = metav1.NewMicroTime(lease.Spec.RenewTime.Truncate(time.Microsecond))
 	}
 	if node != nil {
 		i := conditionIndex(node, corev1.NodeReady)
 		if next.never = i < 0 || node.Status.Conditions[i].Reason == neverUpdated; !next.never {
-			next.posted = node.Status.Conditions[i].LastHeartbeatTime
+			next.posted = metav1.NewTime(node.Status.Conditions[i].LastHeartbeatTime.Truncate(time.Second))
 		}
 	}
 	switch {
