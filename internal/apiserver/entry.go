@@ -25,6 +25,7 @@ type entry struct {
 
 	mu   sync.Mutex
 	encs []encoding // guarded by mu
+	read bool       // guarded by mu; encs were asked for since the sweeper last came by
 }
 
 // form is what of an object is written.
@@ -128,17 +129,49 @@ func (e *entry) check(rec *store.Record) {
 func (e *entry) encode(sv *served, m medium, f form) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range e.encs {
-		c := &e.encs[i]
-		if c.version == uint8(sv.index) && c.medium == m && c.form == f {
-			return c.data, nil
-		}
+	e.read = true
+	if data := e.keptLocked(sv, m, f); data != nil {
+		return data, nil
 	}
 	data, err := e.encodeOnce(sv, m, f)
 	if err == nil {
 		e.encs = append(e.encs, encoding{uint8(sv.index), m, f, data})
 	}
 	return data, err
+}
+
+// encodePassing is encode for a change that goes by: its frame is shared by
+// all who watch, so that the bytes need no second place here.
+func (e *entry) encodePassing(sv *served, m medium, f form) ([]byte, error) {
+	e.mu.Lock()
+	data := e.keptLocked(sv, m, f)
+	e.mu.Unlock()
+	if data != nil {
+		return data, nil
+	}
+	return e.encodeOnce(sv, m, f)
+}
+
+// keptLocked finds an encoding that was made before, or nil.
+func (e *entry) keptLocked(sv *served, m medium, f form) []byte {
+	for i := range e.encs {
+		c := &e.encs[i]
+		if c.version == uint8(sv.index) && c.medium == m && c.form == f {
+			return c.data
+		}
+	}
+	return nil
+}
+
+// age drops the encodings that nobody asked for since the last call: an object
+// that loops read all the time need not keep what once crossed the wire.
+func (e *entry) age() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.read {
+		e.encs = nil
+	}
+	e.read = false
 }
 
 // encodeOnce is encode for bytes that are not kept.

@@ -100,7 +100,7 @@ func (c *change) frame(sv *served, m medium, f form, t watch.EventType, e *entry
 			return cf.data, nil
 		}
 	}
-	data, err := e.encode(sv, m, f)
+	data, err := e.encodePassing(sv, m, f)
 	if err != nil {
 		return nil, err
 	}

@@ -64,6 +64,7 @@ func forget(rec *store.Record, age bool) {
 	if !ok || e.used.Load() {
 		if ok && age {
 			e.used.Store(false)
+			e.age()
 		}
 		return
 	}

@@ -49,3 +49,25 @@ func TestRecentForgets(t *testing.T) {
 		}
 	}
 }
+
+// TestEncodingsAge: an object that is read all the time keeps its object, and
+// its encodings only while somebody asks for them; a change that goes by
+// leaves none.
+func TestEncodingsAge(t *testing.T) {
+	sv := &served{resource: &resource{}}
+	e := &entry{}
+	e.encs = []encoding{{data: []byte("{}")}}
+	for i, tc := range []struct {
+		ask  func()
+		want int
+	}{
+		{func() { e.encode(sv, mediumJSON, formObject) }, 1},
+		{func() { e.encode(sv, mediumJSON, formObject) }, 1},
+		{func() { e.encodePassing(sv, mediumJSON, formObject) }, 0},
+	} {
+		tc.ask()
+		if e.age(); len(e.encs) != tc.want {
+			t.Errorf("visit %d: %d encodings kept, want %d", i, len(e.encs), tc.want)
+		}
+	}
+}
