@@ -30,7 +30,7 @@ func clusterFlags(fs *pflag.FlagSet, o *cluster.Options) {
 
 // nodeFlags are the flags of the commands that run a node.
 func nodeFlags(fs *pflag.FlagSet, o *cluster.Options) {
-	fs.StringVar(&o.NodeName, "node-name", "", "name of this machine's Node (default: its host name)")
+	fs.StringVar(&o.NodeName, "node-name", "", "name of this machine's Node (default: as last time, else its host name)")
 	fs.StringVar(&o.RuntimeEndpoint, "container-runtime-endpoint", "", "unix://PATH of a CRI runtime to use instead of the one that setpoint carries")
 	fs.Var((*address)(&o.NodeIP), "node-ip", "address by which other nodes reach this one (default for up: an address that only this machine reaches; for agent: that of the default route)")
 }

@@ -37,11 +37,21 @@ type node struct {
 	log   *slog.Logger
 }
 
-// nodeName is the flag's, or the host name in the form that a Node's name
-// must have.
+// nodeName is the flag's, or what the data folder remembers: under another
+// name the pods that run here would be nobody's. At the first start it is the
+// host name in the form that a Node's name must have.
 func nodeName(o *Options) (string, error) {
 	if o.NodeName != "" {
 		return o.NodeName, nil
+	}
+	if o.DataDir != "" {
+		s, err := LoadState(o.DataDir)
+		if err == nil && s.Node != "" {
+			return s.Node, nil
+		}
+		if err != nil && !errors.Is(err, ErrNoCluster) {
+			return "", err
+		}
 	}
 	name, err := os.Hostname()
 	if err != nil {

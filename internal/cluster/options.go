@@ -23,7 +23,8 @@ type Options struct {
 	Listen string
 	// Nodes is "host" (this machine), "none" or "sim=N".
 	Nodes string
-	// NodeName of this machine; empty: its host name.
+	// NodeName of this machine; empty: what DataDir remembers, else its host
+	// name.
 	NodeName string
 	// NodeIP is the address by which the rest of the cluster reaches this
 	// node. Empty: for Up the bridge's, which only this machine reaches; for
