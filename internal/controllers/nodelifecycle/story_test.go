@@ -160,6 +160,7 @@ func TestSilentNode(t *testing.T) {
 		w.expect("evicted in time", w.pods(), "forever(not ready) stays")
 
 		w.silence("sim-1", false)
+		time.Sleep(time.Second) // a status that meets another write is written again
 		w.expect("back", w.node("sim-1"), well)
 		w.expect("ready again", w.pods(), "forever stays")
 		want := "sim-1 NodeNotReady: Node sim-1 status is now: NodeNotReady\n" +
@@ -219,6 +220,7 @@ func TestManySilentNodes(t *testing.T) {
 		for i := range 10 {
 			w.silence(fmt.Sprint("sim-", i), false)
 		}
+		time.Sleep(time.Second) // a status that meets another write is written again
 		for i := range 10 {
 			w.expect("all are back", w.node(fmt.Sprint("sim-", i)), well)
 		}
