@@ -213,6 +213,9 @@ func (c *controlPlane) paths(served []*kinds.Kind, registry *prometheus.Registry
 	}
 	checks := &health.Checks{Logger: c.log}
 	checks.Add(health.Check{Name: "watches", Live: true, Test: func(context.Context) error { return c.server.Ready() }})
+	if failing, ok := c.store.(interface{ Failed() error }); ok {
+		checks.Add(health.Check{Name: "store", Live: true, Test: func(context.Context) error { return failing.Failed() }})
+	}
 	maps.Copy(paths, checks.Paths())
 	maps.Copy(paths, profiles())
 	maps.Copy(paths, openapi.New(version.Kubernetes, list, nil).Paths())

@@ -73,7 +73,7 @@ func removeData(dir string) error {
 	var errs []error
 	for _, e := range entries {
 		// Nothing else in the folder is ours to delete.
-		if known[e.Name()] {
+		if known[e.Name()] || strings.HasPrefix(e.Name(), "kubectl-") {
 			errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}

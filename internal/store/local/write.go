@@ -325,3 +325,7 @@ func (w *writer) failed() error {
 	}
 	return nil
 }
+
+// Failed tells why the store takes no more writes; nil while it does. Only
+// opening the store again mends it.
+func (s *Store) Failed() error { return s.w.failed() }
