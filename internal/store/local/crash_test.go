@@ -133,6 +133,9 @@ func TestDiskFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			mustPut(t, s, "/kept", "x")
+			if err := s.Failed(); err != nil {
+				t.Errorf("a healthy store says %v", err)
+			}
 			armed.Store(true)
 			l := newLedger()
 			if err := l.ack(2, "/kept", "x"); err != nil {
@@ -158,6 +161,9 @@ func TestDiskFails(t *testing.T) {
 			}
 			if _, err := s.Delete(t.Context(), "/kept", store.Any); err == nil {
 				t.Error("a later delete was taken")
+			}
+			if err := s.Failed(); !errors.Is(err, errDisk) && !strings.Contains(fmt.Sprint(err), errDisk.Error()) {
+				t.Errorf("the store says of its health %v, want the reason", err)
 			}
 			if r, _, err := s.Get(t.Context(), "/kept"); r == nil || err != nil {
 				t.Errorf("read after the failure: %v, %v", r, err)
