@@ -203,7 +203,6 @@ var (
 	metaGV         = schema.GroupVersion{Group: "meta.k8s.io", Version: "v1"}
 	partialGVK     = metaGV.WithKind("PartialObjectMetadata")
 	partialListGVK = metaGV.WithKind("PartialObjectMetadataList")
-	tableGVK       = metaGV.WithKind("Table")
 	statusGVK      = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 )
 

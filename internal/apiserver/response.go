@@ -237,8 +237,6 @@ func (b *body) write(data []byte) {
 	}
 }
 
-func (b *body) writeString(s string) { b.write([]byte(s)) }
-
 func (b *body) drain() {
 	if !b.started {
 		b.started = true

@@ -1,7 +1,7 @@
 // Package client is how every loop talks to the front door. There are two
 // implementations of Interface with one behaviour: the API server's own, in
 // process (apiserver.Server.Client), which walks the same request path
-// (authenticate, authorize, default, admit, validate, store) but hands over
+// (authorize, default, admit, validate, store) but hands over
 // objects instead of bytes, and Remote, over the network.
 //
 // Objects: what Get, List, Watch and View return is shared and immutable;
@@ -90,7 +90,7 @@ type View interface {
 	// List returns the shared objects of a namespace ("" is all) in no
 	// particular order. The slice is the caller's.
 	List(namespace string) []Object
-	// Index adds an index, once, before Start or after; ByIndex returns the
+	// Index adds an index, at any time; ByIndex returns the
 	// objects with a value under it, in cost of what matches. Adding an index
 	// with a name that exists changes nothing.
 	Index(name string, values func(Object) []string)
@@ -107,10 +107,11 @@ type View interface {
 	WaitFor(ctx context.Context, resourceVersion string) error
 }
 
-// FieldManager for the server's record of who wrote what, and user agent.
-// Both implementations take it at construction.
+// Identity is who a client is, and the user agent that it names. Both
+// implementations take it at construction; over the network the credentials
+// say who one is.
 type Identity struct {
 	User      string // "system:kube-controller-manager"
 	Groups    []string
-	UserAgent string // "setpoint-deployment"
+	UserAgent string // "setpoint-controllers"
 }

@@ -1,6 +1,6 @@
 // Package cluster is the composition root: it wires store, API server, loops,
 // scheduler and node with plain constructor calls, all in one process (Up) or
-// each alone (Server, Controllers, Scheduler, Agent).
+// each alone (RunServer, RunControllers, RunScheduler, RunAgent).
 //
 //	Up = Server + Controllers + Scheduler + Agent
 //

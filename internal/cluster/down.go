@@ -113,8 +113,8 @@ func runs(s *State) bool {
 	if s.PID == 0 {
 		return false
 	}
-	lock, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.PID))
-	if err != nil || !strings.HasPrefix(filepath.Base(lock), "setpoint") {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.PID))
+	if err != nil || !strings.HasPrefix(filepath.Base(exe), "setpoint") {
 		return false
 	}
 	store := filepath.Join(filepath.Dir(s.path), "store")

@@ -15,10 +15,10 @@
 //
 //	DATA/bin/<hash>/           the programs, one folder for each version
 //	DATA/containerd/root/      images, snapshots, metadata
-//	DATA/containerd/config.toml, containerd.log, registries/
-//	/run/setpoint-<instance>/  sockets, state of running containers, pid file
+//	DATA/containerd/config-<hash>.toml, containerd.log, registries/
+//	/run/setpoint-<instance>/  sockets, state of running containers
 //
-// The second is short because socket paths are bound to 107 bytes, and is
+// The last is short because socket paths are bound to 107 bytes, and is
 // under /run because its content must not outlive a reboot.
 //
 // Tests need root, and skip where they have none.

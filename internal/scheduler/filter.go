@@ -13,7 +13,6 @@ import (
 // https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins
 const (
 	reasonUnschedulable = "node(s) were unschedulable"
-	reasonNodeName      = "node(s) didn't match the requested node name"
 	reasonAffinity      = "node(s) didn't match Pod's node affinity/selector"
 	reasonPorts         = "node(s) didn't have free ports for the requested pod ports"
 	reasonTooManyPods   = "Too many pods"

@@ -1,7 +1,8 @@
 // Package store is the memory of the cluster: keys with values, each write
 // under one revision of the whole store, and watches of what came after a
-// revision. It is the contract; store/local (in this process, on disk) and
-// store/etcd implement it, and store/storetest is the suite that both pass.
+// revision. It is the contract; store/local (in this process, on disk)
+// implements it, and store/storetest is the suite that every implementation
+// passes.
 //
 // Keys are laid out as Kubernetes lays them out in etcd
 // ("/registry/pods/NAMESPACE/NAME"), values are the same bytes that Kubernetes

@@ -5,8 +5,9 @@
 //
 // The documents are derived from the Go types of k8s.io/api by reflection:
 // field names and what is required from the json tags, merge keys from the
-// patch tags, descriptions from SwaggerDoc. What those do not tell (which
-// lists are maps beyond their merge key, enumerations, defaults) is left out.
+// patch tags, descriptions from SwaggerDoc. Where those are not what
+// upstream publishes (fields that are required all the same, lists that are
+// maps), exceptions.go says so; enumerations and defaults are left out.
 //
 //	kinds --reflect--> models --+--> v3 document of a group version
 //	   \--> operations ---------+--> v2 document

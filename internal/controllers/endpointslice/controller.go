@@ -9,9 +9,9 @@
 // ones get names that follow from the service, so that none is made twice.
 //
 // Cost: a pod that changes in a way that matters makes us look at the services
-// of its namespace that select it. A look costs in proportion to the service's
-// pods, and so the looks at a large service are spaced out; only the slices
-// that differ are written.
+// of its namespace that select it. A look costs in proportion to the
+// namespace's pods; the looks at a large service are spaced out, and
+// only the slices that differ are written.
 //
 // Unlike upstream no annotation is written for the time of the change that
 // caused a write: it would make equal states differ.

@@ -1,5 +1,6 @@
 // Package podgc deletes pods that no kubelet will ever delete: those on nodes
-// that do not exist any more.
+// that do not exist any more, and those that were deleted before they had a
+// node.
 //
 // Use: New(options).Run(ctx).
 //
