@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
@@ -30,9 +29,6 @@ var (
 	schedulerIdentity   = client.Identity{User: pki.SchedulerUser, UserAgent: "setpoint-scheduler"}
 )
 
-// eventTTL is how long events are kept, as upstream.
-const eventTTL = time.Hour
-
 // startLoops wires and runs every loop but the scheduler. Adding a loop is one
 // line.
 func startLoops(p *parts, dial connect, ranges Ranges, caPEM []byte, gaps *gapList, log *slog.Logger) error {
@@ -54,7 +50,7 @@ func startLoops(p *parts, dial connect, ranges Ranges, caPEM []byte, gaps *gapLi
 		deployment.New(o("deployment-controller")),
 		endpoints.New(o("endpoint-controller")),
 		endpointslice.New(o("endpoint-slice-controller")),
-		eventttl.New(o("event-ttl-controller"), eventTTL),
+		eventttl.New(o("event-ttl-controller"), eventttl.DefaultTTL),
 		garbage.New(o("garbage-collector-controller")),
 		ipam,
 		namespace.New(o("namespace-controller")),
