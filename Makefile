@@ -2,6 +2,12 @@
 # make test   build, and pass every test there is
 # make bench  one line of JSON for each figure
 # make lint   formatting, vet and layering
+# make nightly [SEEDS=10000] [FIRST=N]  every loop's convergence test, with so many seeds from N on
+#
+# make clients                     other people's clients: kubectl, Helm, Python, JavaScript, client-go
+# make conformance-small           the part of Kubernetes' own tests that is cheap to build; test does both
+# make controller-runtime          controller-runtime's own tests against `setpoint envtest`
+# make conformance [FOCUS=regexp]  all of Kubernetes' conformance tests; writes docs/conformance.md
 
 GO ?= go
 export GOTOOLCHAIN ?= local
@@ -17,7 +23,7 @@ GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 # The folder of the cluster that `make run` starts.
 DATA ?= /var/lib/setpoint
 
-.PHONY: run build test test-unit test-e2e bench lint clean deps FORCE
+.PHONY: run build test nightly bench clients conformance conformance-small controller-runtime lint clean deps FORCE
 .DEFAULT_GOAL := build
 
 include bundle.mk
@@ -43,11 +49,44 @@ deps:
 # Packages first, then real clusters with real containers, one at a time: they
 # measure and wait, and two cores are soon full.
 test: build deps
-	$(GOTESTSUM) --format pkgname --jsonfile .cache/test.json -- -count=1 -timeout 20m $$($(GO) list ./... | grep -v /test/e2e)
+	$(GOTESTSUM) --format pkgname --jsonfile .cache/test.json -- -count=1 -timeout 20m $$($(GO) list ./... | grep -v -e /test/e2e -e /test/clients)
+	$(GO) -C test/conformance test -count=1 ./run ./controller-runtime
 	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/e2e.json -- -count=1 -timeout 30m ./test/e2e/...
+	@$(MAKE) --no-print-directory clients
+	@$(MAKE) --no-print-directory conformance-small
+
+# Ten thousand seeds of every loop that has a convergence test, by as many
+# processes as there are processors; others each night. A failure names its
+# seed: go test -run TestX ./internal/controllers/x -seed N.
+SEEDS ?= 10000
+FIRST ?= $(shell echo $$(($$(date +%s) / 86400 * 10000)))
+nightly:
+	@echo "seeds $(FIRST) and $(SEEDS) more; FIRST=$(FIRST) plays them again"
+	SETPOINT_SEEDS=$(SEEDS) SETPOINT_FIRST_SEED=$(FIRST) SETPOINT_PROCESSES=$$(nproc) $(GOTESTSUM) --format pkgname -- -count=1 -p 1 -timeout 0 \
+		$$(grep -rl --include='*_test.go' 'controllertest\.Run(' internal | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 bench: build
 	SETPOINT=$(abspath $(SETPOINT)) $(GO) run ./test/bench
+
+# What nobody here wrote. Both are part of `make test`. The clients need the
+# module proxy, npm, and Debian's python3-kubernetes, else a test says that it
+# skips; what is built of the suite stays in .cache/conformance/small.
+clients: build
+	@/usr/bin/python3 -c 'import kubernetes' 2>/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-kubernetes >/dev/null 2>&1 || true
+	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/clients.json -- -count=1 -timeout 40m ./test/clients
+
+conformance-small: build deps
+	$(GO) -C test/conformance run ./run -small -setpoint $(abspath $(SETPOINT)) -cache $(abspath .cache/conformance/small) -pause $(abspath $(BUNDLE_DIR)/pause)
+
+# These are no part of it: they compile too much. The second needs root and
+# Debian's archive, and the better part of an hour to build.
+controller-runtime: build
+	@mkdir -p .cache/conformance
+	$(GO) -C test/conformance run ./controller-runtime -setpoint $(abspath $(SETPOINT)) -cache $(abspath .cache/conformance)
+
+FOCUS ?=
+conformance: build deps
+	$(GO) -C test/conformance run ./run -setpoint $(abspath $(SETPOINT)) -cache $(abspath .cache/conformance) -pause $(abspath $(BUNDLE_DIR)/pause) -out $(abspath docs/conformance) -focus '$(FOCUS)'
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted:"; echo "$$unformatted"; exit 1; }

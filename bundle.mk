@@ -36,7 +36,7 @@ BUNDLE_PAUSE_CFLAGS := -Os -static -nostdlib -ffreestanding -fno-stack-protector
 BUNDLE_CNI := bridge host-local loopback portmap
 BUNDLE_CNI_BIN := $(BUNDLE_CNI:%=$(BUNDLE_DIR)/cni/%)
 BUNDLE_RUNTIME_BIN := $(BUNDLE_DIR)/bin/containerd $(BUNDLE_DIR)/bin/containerd-shim-runc-v2 $(BUNDLE_DIR)/bin/runc
-BUNDLE_ALL := $(BUNDLE_RUNTIME_BIN) $(BUNDLE_CNI_BIN) $(BUNDLE_DIR)/kubectl $(BUNDLE_DIR)/images.tar
+BUNDLE_ALL := $(BUNDLE_RUNTIME_BIN) $(BUNDLE_CNI_BIN) $(BUNDLE_DIR)/kubectl $(BUNDLE_DIR)/setpoint-dns $(BUNDLE_DIR)/images.tar
 
 .PHONY: bundle bundle-locked bundle-clean bundle-keys bundle-cgo
 
@@ -67,6 +67,7 @@ $(eval $(call bundle-key,containerd,cat $(BUNDLE_DIR)/key/runtime runtime/contai
 $(eval $(call bundle-key,shim,cat $(BUNDLE_DIR)/key/runtime; echo $(BUNDLE_CONTAINERD_TAGS) version))
 $(eval $(call bundle-key,runc,cat $(BUNDLE_DIR)/key/runtime; echo $(BUNDLE_RUNC_TAGS)))
 $(eval $(call bundle-key,kubectl,cat cmd/kubectl/*.go; echo '$(BUNDLE_KUBECTL_LDFLAGS)'; $(BUNDLE_GO) list -deps -f '{{with .Module}}{{.Path}} {{.Version}}{{end}}' ./cmd/kubectl | sort -u))
+$(eval $(call bundle-key,dns,cat $$(call bundle-sources,cmd/dns internal/dns/server internal/dns/wire internal/dns/zone); $(BUNDLE_GO) list -deps -f '{{with .Module}}{{.Path}} {{.Version}}{{end}}' ./cmd/dns | sort -u))
 $(eval $(call bundle-key,images,cat images/pause/pause.c $$(call bundle-sources,images/demo images/build)))
 $(eval $(call bundle-key,pack,cat $$(call bundle-sources,internal/containerd/bundle/archive internal/containerd/bundle/pack)))
 
@@ -100,6 +101,10 @@ $(BUNDLE_DIR)/cni/portmap: $(BUNDLE_DIR)/key/runtime
 
 $(BUNDLE_DIR)/kubectl: $(BUNDLE_DIR)/key/kubectl
 	CGO_ENABLED=0 $(BUNDLE_NICE) $(BUNDLE_GO) build -trimpath -ldflags '$(BUNDLE_KUBECTL_LDFLAGS)' -o $@ ./cmd/kubectl
+	@touch $@
+
+$(BUNDLE_DIR)/setpoint-dns: $(BUNDLE_DIR)/key/dns
+	CGO_ENABLED=0 $(BUNDLE_NICE) $(BUNDLE_GO) build -trimpath -ldflags '$(BUNDLE_LDFLAGS)' -o $@ ./cmd/dns
 	@touch $@
 
 $(BUNDLE_DIR)/pause: $(BUNDLE_DIR)/key/images | bundle-cgo

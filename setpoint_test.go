@@ -71,6 +71,26 @@ func client(t *testing.T, c *setpoint.Cluster) *kubernetes.Clientset {
 	return cs
 }
 
+// Whoever waits for a cluster's end learns of it; one that was stopped did not
+// fail.
+func TestDone(t *testing.T) {
+	c := start(t, setpoint.Options{})
+	select {
+	case <-c.Done():
+		t.Fatalf("it ended by itself: %v", c.Err())
+	default:
+	}
+	for range 2 {
+		if err := c.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	}
+	<-c.Done()
+	if err := c.Err(); err != nil {
+		t.Errorf("after Stop: %v", err)
+	}
+}
+
 func TestStartRefuses(t *testing.T) {
 	for _, o := range []setpoint.Options{{SimulatedNodes: -1}, {Listen: "nonsense"}} {
 		if c, err := setpoint.Start(t.Context(), o); err == nil {

@@ -105,7 +105,7 @@ type Gap struct {
 
 // Options of a Loop.
 type Options struct {
-	Name string // of the loop: "deployment"
+	Name string // of the loop, by which people find it: "deployment"
 	// Reconcile looks at one key. See the package comment.
 	Reconcile func(ctx context.Context, key Key) (Outcome, error)
 	Workers   int // keys reconciled at the same time; 0 means 4
@@ -155,6 +155,14 @@ func (l *Loop) Name() string { return l.opts.Name }
 
 // Len is the number of keys that wait for a look.
 func (l *Loop) Len() int { return l.queue.Len() }
+
+// Open tells whether the last look at key left a gap.
+func (l *Loop) Open(key Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, open := l.gaps[key]
+	return open
+}
 
 // Stop lets go of a loop that is not going to run; Run stops it otherwise.
 func (l *Loop) Stop() { l.queue.ShutDown() }

@@ -144,6 +144,9 @@ func TestGapsKeepTheirAge(t *testing.T) {
 		time.Sleep(time.Minute)
 		l.Look(web)
 		synctest.Wait()
+		if !l.Open(web) || l.Open(Key{Name: "other"}) {
+			t.Error("the gap is not open, or another is")
+		}
 		gaps := l.Gaps()
 		want := Gap{Loop: "placement", Key: web, State: Waiting, On: "Pod default/web", Reason: reason, Since: first}
 		if len(gaps) != 1 || gaps[0] != want {

@@ -29,6 +29,13 @@ type call struct {
 	dryRun    bool
 	fields    fieldValidation
 	warnings  []string
+
+	agent   string // user agent: the field manager when the request names none
+	manager string // field manager
+	force   bool   // an apply takes what others manage
+	tracked bool   // the object to be written has its managed fields
+
+	admitted bool // a deletion that was admitted as something else: an eviction
 }
 
 // answer is what a call came to: an object of the resource, or another one.
@@ -98,6 +105,7 @@ func (c *call) attributes() *authz.Attributes {
 func (s *Server) admit(c *call, r *admission.Request) (done func(err error), err error) {
 	r.User, r.Resource, r.Kind, r.Subresource = c.user, c.sv.gr, c.sv.kind, c.sub
 	r.Namespace, r.DryRun = c.namespace, c.dryRun
+	r.Version, r.Warn = c.sv.gvr.GroupVersion(), c.warn
 	done = func(err error) {
 		undo := r.Commit
 		if err != nil || c.dryRun {
@@ -107,13 +115,39 @@ func (s *Server) admit(c *call, r *admission.Request) (done func(err error), err
 			undo[len(undo)-1-i]()
 		}
 	}
-	for _, p := range s.cfg.Admission {
-		if err := p.Admit(c.ctx, r); err != nil {
-			done(err)
-			return nil, admissionError(c, r, err)
+	ask := func(plugins []admission.Plugin) error {
+		for _, p := range plugins {
+			if err := p.Admit(c.ctx, r); err != nil {
+				done(err)
+				return admissionError(c, r, err)
+			}
+		}
+		return nil
+	}
+	if err := ask(s.cfg.Admission[:s.reinvoked]); err != nil {
+		return nil, err
+	}
+	if r.Changed {
+		r.Again = true
+		if err := ask(s.cfg.Admission[:s.reinvoked]); err != nil {
+			return nil, err
 		}
 	}
+	if err := ask(s.cfg.Admission[s.reinvoked:]); err != nil {
+		return nil, err
+	}
 	return done, nil
+}
+
+// reinvoked is how many plugins are asked again: those up to the last that
+// changes objects as others say.
+func reinvoked(plugins []admission.Plugin) int {
+	for i := len(plugins); i > 0; i-- {
+		if _, ok := plugins[i-1].(admission.Reinvoker); ok {
+			return i
+		}
+	}
+	return 0
 }
 
 // validateAdmission runs the plugins that only look.

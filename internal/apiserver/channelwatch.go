@@ -33,7 +33,7 @@ func (w *channelWatch) send(kind watch.EventType, obj runtime.Object) error {
 
 func (w *channelWatch) events(evs []event) error {
 	for i := range evs {
-		obj, err := w.sv.fromHub(evs[i].entry.obj)
+		obj, err := w.sv.shown(evs[i].entry.obj)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (w *channelWatch) initial(records []*store.Record) error {
 		if err != nil {
 			return err
 		}
-		obj, err := w.sv.fromHub(e.obj)
+		obj, err := w.sv.shown(e.obj)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,12 @@ func (w *channelWatch) initial(records []*store.Record) error {
 	return nil
 }
 
-func (w *channelWatch) bookmark(obj kinds.Object) error { return w.send(watch.Bookmark, obj) }
+func (w *channelWatch) bookmark(obj kinds.Object) error {
+	if d, ok := obj.(kinds.Dynamic); ok {
+		return w.send(watch.Bookmark, d.Unstructured())
+	}
+	return w.send(watch.Bookmark, obj)
+}
 
 func (w *channelWatch) fail(err error) { w.send(watch.Error, statusOf(err)) }
 

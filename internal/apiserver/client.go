@@ -39,14 +39,14 @@ var _ client.Interface = (*inProcess)(nil)
 
 // do makes the call, authorizes and runs it, and keeps the books.
 func (p *inProcess) do(ctx context.Context, res client.Resource, verb, namespace, name, sub string, f func(c *call) error) (err error) {
-	sv := p.s.byGVR[res]
+	sv := p.s.catalog().byGVR[res]
 	if sv == nil {
 		return errNotServed()
 	}
 	if !sv.namespaced {
 		namespace = ""
 	}
-	c := &call{ctx: WithUser(ctx, p.user), user: p.user, sv: sv, verb: verb, namespace: namespace, name: name, sub: sub}
+	c := &call{ctx: withUser(ctx, p.user), user: p.user, sv: sv, verb: verb, namespace: namespace, name: name, sub: sub, agent: p.id.UserAgent}
 	start := time.Now()
 	a := c.attributes()
 	defer func() { p.s.account(p, c, a, start, err) }()
@@ -121,12 +121,21 @@ func uriOf(c *call) string {
 // object is an answer as the caller's version has it.
 func (c *call) object(a answer) (client.Object, error) {
 	if a.entry != nil {
-		return c.sv.fromHub(a.entry.obj)
+		return c.sv.shown(a.entry.obj)
 	}
 	if obj, ok := a.obj.(client.Object); ok {
 		return obj, nil
 	}
 	return nil, nil // a Status: it is done, and there is nothing to show
+}
+
+// shown is an object of the hub version as the callers of this version see it.
+func (sv *served) shown(obj kinds.Object) (client.Object, error) {
+	out, err := sv.fromHub(obj)
+	if d, ok := out.(kinds.Dynamic); ok && err == nil {
+		return d.Unstructured(), nil
+	}
+	return out, err
 }
 
 // own makes a copy of what a caller hands over, in the type that is due.
@@ -144,6 +153,17 @@ func own(obj client.Object, v viewType) (kinds.Object, error) {
 	if !ok {
 		return nil, apierrors.NewBadRequest("cannot handle a " + reflect.TypeOf(obj).String() + " as a " + v.gvk.Kind)
 	}
+	if d, ok := want.(kinds.Dynamic); ok {
+		data, err := marshalJSON(u.UnstructuredContent())
+		if err == nil {
+			_, err = d.DecodeJSON(data, false)
+		}
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		d.GetObjectKind().SetGroupVersionKind(v.gvk)
+		return d, nil
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), want); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -156,6 +176,9 @@ func (sv *served) self() viewType {
 }
 
 func (p *inProcess) Get(ctx context.Context, res client.Resource, namespace, name string) (out client.Object, err error) {
+	if r := p.elsewhere(res); r != nil {
+		return r.Get(ctx, res, namespace, name)
+	}
 	err = p.do(ctx, res, "get", namespace, name, "", func(c *call) error {
 		a, err := p.s.get(c)
 		if err == nil {
@@ -167,6 +190,9 @@ func (p *inProcess) Get(ctx context.Context, res client.Resource, namespace, nam
 }
 
 func (p *inProcess) List(ctx context.Context, res client.Resource, namespace string, opts metav1.ListOptions) (out []client.Object, rv string, err error) {
+	if r := p.elsewhere(res); r != nil {
+		return r.List(ctx, res, namespace, opts)
+	}
 	err = p.do(ctx, res, "list", namespace, pinnedName(opts.FieldSelector), "", func(c *call) error {
 		found, _, err := p.s.list(c, &opts)
 		if err != nil {
@@ -179,7 +205,7 @@ func (p *inProcess) List(ctx context.Context, res client.Resource, namespace str
 			if err != nil {
 				return err
 			}
-			obj, err := c.sv.fromHub(e.obj)
+			obj, err := c.sv.shown(e.obj)
 			if err != nil {
 				return err
 			}
@@ -191,6 +217,9 @@ func (p *inProcess) List(ctx context.Context, res client.Resource, namespace str
 }
 
 func (p *inProcess) Create(ctx context.Context, res client.Resource, obj client.Object, subresource ...string) (out client.Object, err error) {
+	if r := p.elsewhere(res); r != nil {
+		return r.Create(ctx, res, obj, subresource...)
+	}
 	sub := strings.Join(subresource, "/")
 	name := ""
 	if sub != "" {
@@ -266,11 +295,14 @@ func (p *inProcess) throughHandler(c *call, h SubresourceHandler, obj client.Obj
 }
 
 func (p *inProcess) Update(ctx context.Context, res client.Resource, obj client.Object, subresource ...string) (out client.Object, err error) {
+	if r := p.elsewhere(res); r != nil {
+		return r.Update(ctx, res, obj, subresource...)
+	}
 	sub := strings.Join(subresource, "/")
 	err = p.do(ctx, res, "update", obj.GetNamespace(), obj.GetName(), sub, func(c *call) error {
 		v := c.sv.self()
 		if sub != "" {
-			ks := c.sv.kind.Subresources[sub]
+			ks := c.sv.kind.Subresource(c.sv.version, sub)
 			if ks == nil {
 				return errNotServed()
 			}
@@ -295,12 +327,15 @@ func (p *inProcess) Update(ctx context.Context, res client.Resource, obj client.
 }
 
 func (p *inProcess) Patch(ctx context.Context, res client.Resource, namespace, name string, pt types.PatchType, data []byte, subresource ...string) (out client.Object, err error) {
+	if r := p.elsewhere(res); r != nil {
+		return r.Patch(ctx, res, namespace, name, pt, data, subresource...)
+	}
 	sub := strings.Join(subresource, "/")
 	err = p.do(ctx, res, "patch", namespace, name, sub, func(c *call) error {
 		var a answer
 		if sub == "" {
 			a, err = p.s.patch(c, pt, data)
-		} else if c.sv.kind.Subresources[sub] == nil {
+		} else if c.sv.kind.Subresource(c.sv.version, sub) == nil {
 			return errNotServed()
 		} else {
 			a, err = p.s.patchView(c, pt, data)
@@ -314,6 +349,9 @@ func (p *inProcess) Patch(ctx context.Context, res client.Resource, namespace, n
 }
 
 func (p *inProcess) Delete(ctx context.Context, res client.Resource, namespace, name string, opts metav1.DeleteOptions) error {
+	if r := p.elsewhere(res); r != nil {
+		return r.Delete(ctx, res, namespace, name, opts)
+	}
 	return p.do(ctx, res, "delete", namespace, name, "", func(c *call) error {
 		_, err := p.s.delete(c, &opts)
 		return err
@@ -321,6 +359,9 @@ func (p *inProcess) Delete(ctx context.Context, res client.Resource, namespace, 
 }
 
 func (p *inProcess) DeleteCollection(ctx context.Context, res client.Resource, namespace string, del metav1.DeleteOptions, opts metav1.ListOptions) error {
+	if r := p.elsewhere(res); r != nil {
+		return r.DeleteCollection(ctx, res, namespace, del, opts)
+	}
 	return p.do(ctx, res, "deletecollection", namespace, "", "", func(c *call) error {
 		_, err := p.s.deleteCollection(c, &del, &opts)
 		return err
@@ -328,6 +369,9 @@ func (p *inProcess) DeleteCollection(ctx context.Context, res client.Resource, n
 }
 
 func (p *inProcess) Watch(ctx context.Context, res client.Resource, namespace string, opts metav1.ListOptions) (out watch.Interface, err error) {
+	if r := p.elsewhere(res); r != nil {
+		return r.Watch(ctx, res, namespace, opts)
+	}
 	err = p.do(ctx, res, "watch", namespace, pinnedName(opts.FieldSelector), "", func(c *call) error {
 		ctx, cancel := context.WithCancel(c.ctx)
 		st, err := p.s.openWatch(c, &opts, cancel)
@@ -349,15 +393,23 @@ func (p *inProcess) Watch(ctx context.Context, res client.Resource, namespace st
 }
 
 func (p *inProcess) Resources(ctx context.Context) ([]client.ResourceInfo, error) {
-	out := make([]client.ResourceInfo, 0, len(p.s.resources))
-	for _, res := range p.s.resources {
-		info := client.ResourceInfo{Resource: res.served[0].gvr, Kind: res.served[0].gvk.Kind, Namespaced: res.namespaced}
+	resources := p.s.catalog().resources
+	out := make([]client.ResourceInfo, 0, len(resources))
+	for _, res := range resources {
+		preferred := res.preferred()
+		if preferred == nil {
+			continue
+		}
+		info := client.ResourceInfo{Resource: preferred.gvr, Kind: preferred.gvk.Kind, Namespaced: res.namespaced}
 		for _, verb := range [...]string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"} {
 			if res.methods[verb] {
 				info.Verbs = append(info.Verbs, verb)
 			}
 		}
 		out = append(out, info)
+	}
+	if p.s.cfg.Foreign != nil {
+		out = append(out, p.s.cfg.Foreign()...)
 	}
 	return out, ctx.Err()
 }

@@ -24,6 +24,7 @@ const (
 	mediumJSON medium = iota
 	mediumProto
 	mediumYAML
+	mediumCBOR
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 )
 
 func (m medium) contentType() string {
-	return [...]string{typeJSON, typeProto, typeYAML}[m]
+	return [...]string{typeJSON, typeProto, typeYAML, typeCBOR}[m]
 }
 
 var errNoProto = errors.New("object has no protobuf form")
@@ -58,22 +59,52 @@ func (res *resource) encodeStored(obj kinds.Object) ([]byte, error) {
 	if res.hub.wire != nil {
 		return res.hub.wire.encode(obj.(protoMessage))
 	}
+	return marshalObject(obj)
+}
+
+// marshalObject writes an object as JSON.
+func marshalObject(obj runtime.Object) ([]byte, error) {
+	if d, ok := obj.(kinds.Dynamic); ok {
+		return d.EncodeJSON() // marshalling would go over its bytes once more
+	}
 	return json.Marshal(obj)
+}
+
+// decodeJSON reads an object from JSON. strict holds what a strict reading
+// finds wrong.
+func decodeJSON(data []byte, fv fieldValidation, obj runtime.Object) (strict []error, err error) {
+	if d, ok := obj.(kinds.Dynamic); ok {
+		return d.DecodeJSON(data, fv != fieldsIgnore)
+	}
+	if fv == fieldsIgnore {
+		return nil, kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
+	}
+	return kjson.UnmarshalStrict(data, obj)
 }
 
 // decodeStored makes the object that encodeStored was given.
 func (res *resource) decodeStored(value []byte) (kinds.Object, error) {
+	if res.kind.Decode != nil {
+		obj, err := res.kind.Decode(value)
+		if err == nil {
+			obj.GetObjectKind().SetGroupVersionKind(res.hub.gvk)
+		}
+		return obj, err
+	}
 	obj := res.hub.version.New()
 	if bytes.HasPrefix(value, protoMagic) {
 		m, ok := obj.(protoMessage)
 		if !ok {
 			return nil, errNoProto
 		}
-		_, raw, err := openEnvelope(value)
-		if err != nil {
-			return nil, err
+		raw, ok := res.hub.wire.open(value)
+		if !ok {
+			var err error
+			if _, raw, err = openEnvelope(value); err != nil {
+				return nil, err
+			}
 		}
-		if err := m.Unmarshal(raw); err != nil {
+		if err := res.parts.Unmarshal(m, raw); err != nil {
 			return nil, err
 		}
 	} else if err := json.Unmarshal(value, obj); err != nil {
@@ -106,13 +137,15 @@ func encodeObject(obj runtime.Object, gvk schema.GroupVersionKind, m medium) ([]
 		apiVersion, kind := gvk.ToAPIVersionAndKind()
 		return newEnvelope(apiVersion, kind).encode(pm)
 	case mediumYAML:
-		data, err := json.Marshal(obj)
+		data, err := marshalObject(obj)
 		if err != nil {
 			return nil, err
 		}
 		return yaml.JSONToYAML(data)
+	case mediumCBOR:
+		return encodeCBOR(obj)
 	}
-	return json.Marshal(obj)
+	return marshalObject(obj)
 }
 
 // decodeBody reads an object of version sv from a request body. strict holds
@@ -137,7 +170,7 @@ func decodeRuntime(data []byte, m medium, fv fieldValidation, want schema.GroupV
 	case mediumProto:
 		pm, ok := obj.(protoMessage)
 		if !ok {
-			return nil, apierrors.NewBadRequest(errNoProto.Error())
+			return nil, errUnsupportedMediaType(acceptedWithoutProto)
 		}
 		var raw []byte
 		tm, raw, err = openEnvelope(data)
@@ -152,22 +185,26 @@ func decodeRuntime(data []byte, m medium, fv fieldValidation, want schema.GroupV
 		}
 	default:
 		body := data
-		if m == mediumYAML {
+		switch m {
+		case mediumCBOR:
+			if body, err = cborToJSON(data); err != nil {
+				return nil, unrecognized(want.Kind, err, data)
+			}
+		case mediumYAML:
 			if body, strict, err = yamlToJSON(data, fv); err != nil {
 				return nil, unrecognized(want.Kind, fmt.Errorf("couldn't get version/kind; json parse error: %w", err), data)
 			}
 		}
-		var more []error
-		if fv == fieldsIgnore {
-			err = kjson.UnmarshalCaseSensitivePreserveInts(body, obj)
-		} else {
-			more, err = kjson.UnmarshalStrict(body, obj)
-		}
+		more, err := decodeJSON(body, fv, obj)
 		if err != nil {
 			return nil, decodeError(err, body, data, want)
 		}
 		strict = append(strict, more...)
 		tm.APIVersion, tm.Kind = obj.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		// Only of built-in kinds does upstream fill in what kind an object is.
+		if _, builtIn := obj.(protoMessage); !builtIn && tm.Kind == "" {
+			return nil, unrecognized(want.Kind, fmt.Errorf("Object 'Kind' is missing in '%s'", body), data)
+		}
 		if err := checkType(&tm, want); err != nil {
 			return nil, err
 		}

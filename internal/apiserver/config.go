@@ -11,6 +11,8 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver/admission"
 	"github.com/setpoint-project/setpoint/internal/apiserver/authn"
 	"github.com/setpoint-project/setpoint/internal/apiserver/authz"
+	"github.com/setpoint-project/setpoint/internal/apiserver/fairness"
+	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/store"
 )
@@ -24,13 +26,25 @@ type Config struct {
 	Authenticators []authn.Authenticator
 	Authorizer     authz.Authorizer
 	Admission      []admission.Plugin
+	// Fairness admits requests for resources; nil: all of them at once. Loops
+	// in this process do not ask it.
+	Fairness *fairness.Limiter
 	// Subresources serves subresources that are no view of an object
 	// (pods/log, pods/exec, serviceaccounts/token), by "resource.group/name"
 	// ("pods/log", "deployments.apps/rollback").
 	Subresources map[string]SubresourceHandler
+	// Computed makes the objects of kinds that are not stored, by
+	// "resource.group" ("componentstatuses").
+	Computed map[string]Computed
 	// Paths serves what is no resource ("/openapi/v2"), by path or, with a
 	// "/" at its end, by prefix. Authorized before.
-	Paths   map[string]http.Handler
+	Paths map[string]http.Handler
+	// Extension is who serves the resources of a group and version that are
+	// no kinds of this server; nil where it returns nil. Authorized before.
+	Extension func(group, version string) http.Handler
+	// Foreign lists what Extension serves, for loops in this process; nil:
+	// nothing.
+	Foreign func() []client.ResourceInfo
 	Metrics *prometheus.Registry // nil: none
 	Logger  *slog.Logger
 	// RequestLog, when not nil, gets one record for each request that ended.
@@ -63,8 +77,8 @@ type RequestRecord struct {
 
 type userKey struct{}
 
-// WithUser returns a context that carries the user of a request.
-func WithUser(ctx context.Context, u *authn.User) context.Context {
+// withUser returns a context that carries the user of a request.
+func withUser(ctx context.Context, u *authn.User) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 

@@ -22,13 +22,16 @@ var errVersionOnCreate = errors.New("resourceVersion should not be set on object
 // create stores a new object. obj is in the call's version and becomes the
 // server's.
 func (s *Server) create(c *call, obj kinds.Object) (answer, error) {
-	if b, ok := obj.(*corev1.Binding); ok && s.pods != nil { // the old way to POST pods/NAME/binding
+	if b, ok := obj.(*corev1.Binding); ok && s.catalog().pods != nil { // the old way to POST pods/NAME/binding
 		bc := *c
-		bc.sv, bc.name, bc.sub = s.pods.hub, b.Name, "binding"
+		bc.sv, bc.name, bc.sub = s.catalog().pods.hub, b.Name, "binding"
 		return s.bind(&bc, b)
 	}
 	if c.sv.kind.StoragePrefix == "" {
 		return answer{}, errNotServed() // a review that no handler answers
+	}
+	if c.sv.closed.Load() {
+		return answer{}, apierrors.NewForbidden(c.sv.gr, obj.GetName(), errClosed)
 	}
 	if err := c.checkNamespace(obj); err != nil {
 		return answer{}, err
@@ -49,6 +52,7 @@ func (s *Server) createHub(c *call, obj kinds.Object) (answer, error) {
 	if err := s.checkNamespaceLives(c, obj); err != nil {
 		return answer{}, err
 	}
+	s.track(c, obj, nil)
 	req := &admission.Request{Operation: admission.Create, Object: obj, Name: obj.GetName()}
 	done, err := s.admit(c, req)
 	if err != nil {
@@ -62,9 +66,7 @@ func (s *Server) createHub(c *call, obj kinds.Object) (answer, error) {
 // admitted is the rest of a create.
 func (s *Server) admitted(c *call, res *resource, req *admission.Request) (answer, error) {
 	obj := req.Object
-	if obj.GetResourceVersion() != "" && obj.GetResourceVersion() != "0" {
-		return answer{}, errVersionOnCreate
-	}
+	versioned := obj.GetResourceVersion() != "" && obj.GetResourceVersion() != "0"
 	fillNew(obj)
 	if res.kind.PrepareCreate != nil {
 		res.kind.PrepareCreate(c.ctx, obj)
@@ -80,7 +82,7 @@ func (s *Server) admitted(c *call, res *resource, req *admission.Request) (answe
 				d(obj) // some defaults are made of the name: a namespace's label
 			}
 		}
-		if errs := res.validateNew(c.ctx, obj); len(errs) > 0 {
+		if errs := c.sv.validateNew(c.ctx, obj); len(errs) > 0 {
 			return answer{}, apierrors.NewInvalid(res.hub.gvk.GroupKind(), obj.GetName(), errs)
 		}
 		req.Name = obj.GetName()
@@ -91,6 +93,11 @@ func (s *Server) admitted(c *call, res *resource, req *admission.Request) (answe
 			if res.kind.Warnings != nil {
 				c.warn(res.kind.Warnings(c.ctx, obj, nil)...)
 			}
+		}
+		// As upstream, it is the store that refuses a revision: after
+		// validation, and not in a dry run, which does not get there.
+		if versioned && !c.dryRun {
+			return answer{}, errVersionOnCreate
 		}
 		a, err := s.insert(c, res, obj)
 		if generate && apierrors.IsAlreadyExists(err) {
@@ -114,7 +121,10 @@ func (s *Server) insert(c *call, res *resource, obj kinds.Object) (answer, error
 	if len(value) > maxObject {
 		return answer{}, errTooLargeObject
 	}
-	e := &entry{res: res, obj: obj}
+	e, err := s.written(res, obj, value)
+	if err != nil {
+		return answer{}, err
+	}
 	if c.dryRun {
 		rec, _, err := s.store.Get(c.ctx, key)
 		if err != nil {

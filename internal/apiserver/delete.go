@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -14,15 +15,6 @@ import (
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/store"
 )
-
-// showsDeleted are the kinds whose DELETE answers with the object, where
-// others answer with a Status.
-var showsDeleted = map[string]bool{
-	"pods": true, "services": true, "serviceaccounts": true, "podtemplates": true, "resourcequotas": true,
-	"persistentvolumes": true, "persistentvolumeclaims": true,
-	"csidrivers.storage.k8s.io": true, "csinodes.storage.k8s.io": true,
-	"storageclasses.storage.k8s.io": true, "volumeattachments.storage.k8s.io": true,
-}
 
 // orphansByDefault are the kinds whose dependents stay when a request does not
 // say: those that were there before the garbage collector.
@@ -43,7 +35,7 @@ func (s *Server) delete(c *call, opts *metav1.DeleteOptions) (answer, error) {
 	}
 	key := res.key(c.namespace, c.name)
 	settle := func(error) {} // tells the plugins how it went
-	for try := range maxWriteTries {
+	for try := 0; ; try++ {
 		rec, e, err := s.deletable(c, key, opts)
 		if err == nil && try == 0 {
 			settle, err = s.admitDelete(c, e.obj)
@@ -66,8 +58,6 @@ func (s *Server) delete(c *call, opts *metav1.DeleteOptions) (answer, error) {
 		}
 		return a, err
 	}
-	settle(errOptimisticLock)
-	return answer{}, apierrors.NewConflict(res.gr, c.name, errOptimisticLock)
 }
 
 // errStillThere tells plugins that an object was marked, but has not gone.
@@ -96,7 +86,7 @@ func (s *Server) deletable(c *call, key string, opts *metav1.DeleteOptions) (*st
 // outcome.
 func (s *Server) admitDelete(c *call, old kinds.Object) (settle func(error), err error) {
 	settle = func(error) {}
-	if len(s.cfg.Admission) == 0 {
+	if len(s.cfg.Admission) == 0 || c.admitted {
 		return settle, nil
 	}
 	req := &admission.Request{Operation: admission.Delete, Old: old, Name: c.name}
@@ -132,7 +122,10 @@ func (s *Server) deleteRecord(c *call, rec *store.Record, e *entry, opts *metav1
 		if err != nil {
 			return answer{}, false, err
 		}
-		ne := &entry{res: res, obj: plan.marked}
+		ne, err := s.written(res, plan.marked, value)
+		if err != nil {
+			return answer{}, false, err
+		}
 		if !c.dryRun {
 			_, err = s.store.Put(c.ctx, store.Put{Key: rec.Key, Expect: rec.Revision, Fill: s.fill(res, value, ne)})
 			if conflict := (*store.Conflict)(nil); errors.As(err, &conflict) {
@@ -154,7 +147,7 @@ func (s *Server) deleteRecord(c *call, rec *store.Record, e *entry, opts *metav1
 	if err != nil {
 		return answer{}, false, storeError(err)
 	}
-	if showsDeleted[res.gr.String()] {
+	if res.kind.ShowsDeleted() {
 		if ev.Prev == nil {
 			ev.Prev = rec
 		}
@@ -168,7 +161,7 @@ func (s *Server) deleteRecord(c *call, rec *store.Record, e *entry, opts *metav1
 // deleted is the answer: the object while it is still there, and for most
 // kinds a Status once it has gone.
 func (c *call) deleted(e *entry, opts *metav1.DeleteOptions, gone bool) answer {
-	if gone && !showsDeleted[c.sv.gr.String()] {
+	if gone && !c.sv.kind.ShowsDeleted() {
 		a := success(&metav1.StatusDetails{Name: c.name, Group: c.sv.gr.Group, Kind: c.sv.gr.Resource, UID: e.obj.GetUID()})
 		a.gone = true
 		return a
@@ -190,6 +183,10 @@ type deletePlan struct {
 // https://kubernetes.io/docs/concepts/architecture/garbage-collection/ and
 // https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 func (res *resource) planDelete(obj kinds.Object, opts *metav1.DeleteOptions, at time.Time) deletePlan {
+	if prepare := res.kind.PrepareDelete; prepare != nil && obj.GetDeletionTimestamp() == nil {
+		obj = obj.DeepCopyObject().(kinds.Object)
+		prepare(context.Background(), obj)
+	}
 	finalizers := res.finalizersFor(obj, opts)
 	held := len(finalizers) > 0 || res.holdsOn(obj)
 	if res.kind.Grace == nil && !held {

@@ -76,6 +76,9 @@ func TestParsePath(t *testing.T) {
 		"/apis/apps/v1/deployments":          {group: "apps", version: "v1", resource: "deployments"},
 		"/apis/apps/v1/namespaces/n/x/y":     {group: "apps", version: "v1", resource: "x", namespace: "n", name: "y", namespaced: true},
 		"/apis/g/v1/namespaces/status/pods":  {group: "g", version: "v1", resource: "pods", namespace: "status", namespaced: true},
+		"/api/v1/watch/pods":                 {version: "v1", resource: "pods", watch: true},
+		"/apis/g/v1/watch/namespaces/n/x/y":  {group: "g", version: "v1", resource: "x", namespace: "n", name: "y", namespaced: true, watch: true},
+		"/api/v1/watch":                      {version: "v1", resource: "watch"},
 		"/apis/g/v1/widgets/namespaces/spec": {group: "g", version: "v1", resource: "widgets", name: "namespaces", sub: "spec"},
 	} {
 		got, ok := parsePath(path)

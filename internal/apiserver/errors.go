@@ -20,7 +20,7 @@ func statusOf(err error) *metav1.Status {
 		st := api.Status()
 		status = &st
 	} else if errors.Is(err, context.DeadlineExceeded) {
-		st := apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0).Status()
+		st := apierrors.NewTimeoutError("request did not complete within requested timeout - context deadline exceeded", 0).Status()
 		status = &st
 	} else {
 		status = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonUnknown, Message: err.Error()}

@@ -29,6 +29,17 @@ func (s *Server) evict(c *call, obj kinds.Object) (answer, error) {
 	if ev.Name != c.name {
 		return answer{}, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
 	}
+	admitted, done, err := s.admitPosted(c, ev)
+	if err != nil {
+		return answer{}, err
+	}
+	ev = admitted.(*policyv1.Eviction)
+	a, err := s.evictAdmitted(c, ev)
+	done(err)
+	return a, err
+}
+
+func (s *Server) evictAdmitted(c *call, ev *policyv1.Eviction) (answer, error) {
 	opts := ev.DeleteOptions
 	if opts == nil {
 		opts = &metav1.DeleteOptions{}
@@ -39,7 +50,7 @@ func (s *Server) evict(c *call, obj kinds.Object) (answer, error) {
 		opts.DryRun = []string{metav1.DryRunAll}
 	}
 	one := *c
-	one.sub = ""
+	one.sub, one.admitted = "", true
 	got, err := s.get(&one)
 	if err != nil {
 		return answer{}, err
@@ -57,13 +68,56 @@ func (s *Server) evict(c *call, obj kinds.Object) (answer, error) {
 		}
 	}
 	if opts.Preconditions == nil {
-		uid := pod.UID
-		opts.Preconditions = &metav1.Preconditions{UID: &uid}
+		opts.Preconditions = &metav1.Preconditions{}
+	}
+	if opts.Preconditions.UID == nil {
+		opts.Preconditions.UID = &pod.UID
+	}
+	if err := s.markEvicted(c, pod, opts.Preconditions); err != nil {
+		return answer{}, err
 	}
 	if _, err := s.delete(&one, opts); err != nil {
 		return answer{}, err
 	}
 	return created(), nil
+}
+
+// markEvicted tells in the pod's status, before it is deleted, that it is
+// disrupted: loops judge its end by that (a Job's pod failure policy, say). A
+// revision that the client asked for becomes that of the mark.
+// https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+func (s *Server) markEvicted(c *call, pod *corev1.Pod, want *metav1.Preconditions) error {
+	if c.dryRun || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	pc := &call{ctx: c.ctx, user: c.user, sv: c.sv.resource.hub, verb: "update", sub: "status", namespace: c.namespace, name: pod.Name}
+	a, err := s.change(pc, write{trusted: true, make: func(old kinds.Object) (kinds.Object, error) {
+		p := old.DeepCopyObject().(*corev1.Pod)
+		if p.UID != *want.UID {
+			return nil, errUIDPrecondition(c.sv.gr, p.Name, *want.UID, p.UID)
+		}
+		if rv := want.ResourceVersion; rv != nil && *rv != p.ResourceVersion {
+			return nil, apierrors.NewConflict(c.sv.gr, p.Name, errOptimisticLock)
+		}
+		mark := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: p.Generation,
+			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting", LastTransitionTime: now()}
+		for i := range p.Status.Conditions {
+			if has := &p.Status.Conditions[i]; has.Type == mark.Type {
+				if has.Status == mark.Status {
+					mark.LastTransitionTime = has.LastTransitionTime
+				}
+				*has = mark
+				return p, nil
+			}
+		}
+		p.Status.Conditions = append(p.Status.Conditions, mark)
+		return p, nil
+	}})
+	if err == nil && want.ResourceVersion != nil {
+		rv := a.entry.obj.GetResourceVersion()
+		want.ResourceVersion = &rv
+	}
+	return err
 }
 
 // withoutBudget: a pod that does not run, or is on its way out, disrupts
@@ -78,7 +132,7 @@ func withoutBudget(pod *corev1.Pod) bool {
 
 // budgetOf finds the budget that covers a pod.
 func (s *Server) budgetOf(c *call, pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error) {
-	res := s.byName[budgets]
+	res := s.catalog().byName[budgets]
 	if res == nil {
 		return nil, nil
 	}
@@ -121,7 +175,7 @@ func mayGoUnhealthy(pod *corev1.Pod, b *policyv1.PodDisruptionBudget) bool {
 
 // spend takes one disruption from a budget, or says that there is none left.
 func (s *Server) spend(c *call, budget, pod string) error {
-	res := s.byName[budgets]
+	res := s.catalog().byName[budgets]
 	bc := &call{ctx: c.ctx, user: c.user, sv: res.hub, verb: "update", sub: "status", namespace: c.namespace, name: budget, dryRun: c.dryRun}
 	_, err := s.change(bc, write{trusted: true, make: func(old kinds.Object) (kinds.Object, error) {
 		b := old.DeepCopyObject().(*policyv1.PodDisruptionBudget)

@@ -110,7 +110,7 @@ func (c *change) frame(sv *served, m medium, f form, t watch.EventType, e *entry
 }
 
 // appendFrame writes one watch event around an encoded object: a line of JSON,
-// or a message behind its length.
+// an item of CBOR, or a message behind its length.
 func appendFrame(b []byte, m medium, t watch.EventType, object []byte) []byte {
 	if m == mediumJSON {
 		b = append(b, `{"type":"`...)
@@ -118,6 +118,9 @@ func appendFrame(b []byte, m medium, t watch.EventType, object []byte) []byte {
 		b = append(b, `","object":`...)
 		b = append(b, object...)
 		return append(b, '}', '\n')
+	}
+	if m == mediumCBOR {
+		return appendCBORFrame(b, t, object)
 	}
 	raw := 1 + uvarintLen(uint64(len(object))) + len(object) // RawExtension{raw}
 	size := 2 + len(t) + 1 + uvarintLen(uint64(raw)) + raw   // WatchEvent{type, object}

@@ -45,7 +45,10 @@ func (w *web) do(method, path, body string, headers ...string) (*http.Response, 
 	}
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
+		if name == "Content-Type" {
+			r.Header.Del(name)
+		}
+		r.Header.Add(name, value)
 	}
 	resp, err := w.client.Do(r)
 	if err != nil {

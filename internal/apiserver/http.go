@@ -15,6 +15,7 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/authn"
 	"github.com/setpoint-project/setpoint/internal/apiserver/authz"
+	"github.com/setpoint-project/setpoint/internal/apiserver/fairness"
 )
 
 // exchange is one HTTP request and its answer.
@@ -28,22 +29,37 @@ type exchange struct {
 	start time.Time
 	pres  presentation
 	scope string // of the metrics
+
+	watch   *watching // to be run when it was opened
+	limited bool      // has its deadline
+	ticket  fairness.Ticket
+	loop    *authn.User // who asks, when it is a loop of this process
 }
 
-var anonymous = &authn.User{Name: authn.Anonymous, Groups: []string{"system:unauthenticated"}}
+var anonymous = authn.AnonymousUser()
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{s: s, r: r, start: time.Now()}
+	s.exchange(w, r, nil)
+}
+
+// exchange serves one request; loop is who asks, when a loop of this process
+// does.
+func (s *Server) exchange(w http.ResponseWriter, r *http.Request, loop *authn.User) {
+	x := &exchange{s: s, r: r, start: time.Now(), loop: loop}
 	x.w.ResponseWriter = w
 	defer x.finish()
 	if err := x.serve(); err != nil {
 		x.fail(err)
 	}
+	if x.watch != nil {
+		x.watch.run()
+	}
 }
 
 // finish writes the log and the metrics, and answers a panic with a 500.
 func (x *exchange) finish() {
+	x.ticket.Done()
 	if p := recover(); p != nil {
 		if p == http.ErrAbortHandler {
 			panic(p)
@@ -69,7 +85,7 @@ func (x *exchange) record(took time.Duration) RequestRecord {
 	rec := RequestRecord{
 		Time: x.start, UserAgent: x.r.UserAgent(), Method: x.r.Method, URI: x.r.URL.RequestURI(),
 		Verb: x.attrs.Verb, Namespace: x.attrs.Namespace, Name: x.attrs.Name,
-		Code: x.w.code, Bytes: x.w.bytes, Duration: took,
+		Code: x.w.code, Bytes: x.w.bytes, Duration: took, InProcess: x.loop != nil,
 	}
 	if x.attrs.User != nil {
 		rec.User = x.attrs.User.Name
@@ -94,6 +110,9 @@ func resourceName(a *authz.Attributes) string {
 
 func (x *exchange) serve() error {
 	user, err := x.authenticate()
+	if err == nil {
+		user, err = x.impersonate(user)
+	}
 	if err != nil {
 		return err
 	}
@@ -109,6 +128,9 @@ func (x *exchange) serve() error {
 }
 
 func (x *exchange) authenticate() (*authn.User, error) {
+	if x.loop != nil {
+		return x.loop, nil
+	}
 	if len(x.s.cfg.Authenticators) == 0 {
 		if u := UserFrom(x.r.Context()); u != nil {
 			return u, nil
@@ -144,12 +166,18 @@ func (x *exchange) servePath() error {
 	if h == nil {
 		return errNotServed()
 	}
-	h.ServeHTTP(&x.w, x.r.WithContext(WithUser(x.r.Context(), x.attrs.User)))
+	h.ServeHTTP(&x.w, x.r.WithContext(withUser(x.r.Context(), x.attrs.User)))
 	return nil
 }
 
 // verbOf is the API's verb for an HTTP method.
 func (x *exchange) verbOf(t *target) string {
+	if t.watch {
+		if x.r.Method == http.MethodGet && t.sub == "" {
+			return "watch"
+		}
+		return ""
+	}
 	switch x.r.Method {
 	case http.MethodGet, http.MethodHead:
 		if x.query.bool("watch") && t.sub == "" {
@@ -192,22 +220,35 @@ func (x *exchange) serveResource(t *target) error {
 	default:
 		x.scope = "cluster"
 	}
+	sv := x.s.catalog().byPath[t.group+"/"+t.version+"/"+t.resource]
+	handler := SubresourceHandler(nil)
+	if sv != nil {
+		handler = x.handler(t, sv)
+	}
+	if handler == nil { // streams last, and would hold their seats
+		if err := x.enter(t, sv); err != nil {
+			return err
+		}
+	}
 	if err := x.s.authorize(x.r.Context(), &x.attrs); err != nil {
 		return err
 	}
-	sv := x.s.byPath[t.group+"/"+t.version+"/"+t.resource]
 	if sv == nil || (t.namespaced && !sv.namespaced) {
-		// An extension may live here (Paths with a prefix), else 404.
-		if h := x.s.cfg.Paths["/apis/"+t.group+"/"]; h != nil && sv == nil {
-			h.ServeHTTP(&x.w, x.r.WithContext(WithUser(x.r.Context(), x.attrs.User)))
+		if h := x.s.extension(t); h != nil && sv == nil {
+			x.ticket.Done()
+			h.ServeHTTP(&x.w, x.r.WithContext(withUser(x.r.Context(), x.attrs.User)))
 			return nil
 		}
 		return errNotServed()
 	}
 	x.call.sv, x.call.verb, x.call.namespace, x.call.name, x.call.sub = sv, verb, t.namespace, t.name, t.sub
-	x.call.ctx = WithUser(x.r.Context(), x.call.user)
-	if h := x.handler(t, sv); h != nil {
-		h(&x.w, x.r.WithContext(x.call.ctx), &x.attrs)
+	x.call.ctx = withUser(x.r.Context(), x.call.user)
+	x.call.agent = x.r.UserAgent()
+	if sv.version.Warning != "" {
+		x.call.warn(sv.version.Warning)
+	}
+	if handler != nil {
+		handler(&x.w, x.r.WithContext(x.call.ctx), &x.attrs)
 		return nil
 	}
 	if verb == "" {
@@ -227,6 +268,14 @@ func (x *exchange) serveResource(t *target) error {
 		return errMethod(sv.gr, verb)
 	}
 	return x.serveVerb(verb)
+}
+
+// extension is who serves what this server does not; nil when nobody does.
+func (s *Server) extension(t *target) http.Handler {
+	if s.cfg.Extension == nil || t.group == "" {
+		return nil
+	}
+	return s.cfg.Extension(t.group, t.version)
 }
 
 // handler finds who serves a subresource, or a whole resource that is only
@@ -263,15 +312,24 @@ func errMethod(gr schema.GroupResource, verb string) error {
 }
 
 func (x *exchange) serveVerb(verb string) error {
+	if verb == "watch" {
+		return x.serveWatch()
+	}
 	x.s.metrics.inflight(verb, 1)
 	defer x.s.metrics.inflight(verb, -1)
+	if verb == "get" && x.query.values == nil {
+		return x.serveGet() // waits for nothing; a long answer gets its limit in send
+	}
+	done, err := x.limit()
+	if err != nil {
+		return err
+	}
+	defer done()
 	switch verb {
 	case "get":
 		return x.serveGet()
 	case "list":
 		return x.serveList()
-	case "watch":
-		return x.serveWatch()
 	case "create":
 		return x.serveCreate()
 	case "update":
@@ -286,23 +344,6 @@ func (x *exchange) serveVerb(verb string) error {
 	return errMethod(x.call.sv.gr, verb)
 }
 
-// requestTimeout is how long a request may take that is neither a watch nor a
-// stream; ?timeout= shortens it.
-const requestTimeout = time.Minute
-
-// limit gives the request its deadline.
-func (x *exchange) limit() context.CancelFunc {
-	timeout := requestTimeout
-	if v := x.query.get("timeout"); v != "" {
-		if d, err := time.ParseDuration(v); err == nil && d > 0 {
-			timeout = min(timeout, d)
-		}
-	}
-	ctx, cancel := context.WithTimeout(x.call.ctx, timeout)
-	x.call.ctx = ctx
-	return cancel
-}
-
 // fail answers with an error.
 func (x *exchange) fail(err error) {
 	if x.w.code != 0 {
@@ -310,6 +351,10 @@ func (x *exchange) fail(err error) {
 	}
 	if x.r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		x.w.code = 499 // the client has gone; for the log only
+		return
+	}
+	if isTooMany(err) {
+		x.tooMany()
 		return
 	}
 	status := statusOf(err)

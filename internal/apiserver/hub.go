@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/setpoint-project/setpoint/internal/store"
 )
 
@@ -30,12 +32,13 @@ type hub struct {
 	server *Server
 
 	mu       sync.Mutex
-	revision int64                   // guarded by mu; the stream is complete up to here
-	topics   map[*resource]*topics   // guarded by mu
-	waiters  map[chan struct{}]int64 // guarded by mu
-	touched  []*topics               // guarded by mu; with subscribers to wake
-	closed   bool                    // guarded by mu
-	started  chan struct{}           // closed once revision is valid
+	revision int64                                  // guarded by mu; the stream is complete up to here
+	topics   map[*resource]*topics                  // guarded by mu
+	waiters  map[chan struct{}]int64                // guarded by mu
+	touched  []*topics                              // guarded by mu; with subscribers to wake
+	orphans  map[schema.GroupResource][]*subscriber // guarded by mu; whose kind has gone, but may come again
+	closed   bool                                   // guarded by mu
+	started  chan struct{}                          // closed once revision is valid
 
 	recent recentRecords // owned by the goroutine
 
@@ -50,18 +53,22 @@ type change struct {
 	frames          frameCache
 }
 
+// everything begins the key of every object.
+const everything = "/registry/"
+
 // errHubStopped ends what follows the hub when the server stops.
 var errHubStopped = errors.New("apiserver: the server is shutting down")
 
 func newHub(s *Server) *hub {
-	return &hub{server: s, topics: map[*resource]*topics{}, waiters: map[chan struct{}]int64{}, started: make(chan struct{})}
+	return &hub{server: s, topics: map[*resource]*topics{}, waiters: map[chan struct{}]int64{},
+		orphans: map[schema.GroupResource][]*subscriber{}, started: make(chan struct{})}
 }
 
 // run follows the store until ctx ends.
 func (h *hub) run(ctx context.Context) error {
 	defer h.close()
 	start := h.server.store.Revision()
-	w, err := h.server.store.Watch(ctx, "/registry/", start)
+	w, err := h.server.store.Watch(ctx, everything, start)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -176,13 +183,53 @@ func (h *hub) subscribe(ctx context.Context, sub *subscriber) (int64, error) {
 	if h.closed {
 		return 0, errHubStopped
 	}
+	if now := h.server.catalog().byName[sub.res.gr]; now != sub.res { // since the request came in
+		h.followLocked(sub, now)
+	} else {
+		h.addLocked(sub)
+	}
+	return h.revision, nil
+}
+
+func (h *hub) addLocked(sub *subscriber) {
 	t := h.topics[sub.res]
 	if t == nil {
 		t = newTopics()
 		h.topics[sub.res] = t
 	}
 	t.add(sub)
-	return h.revision, nil
+}
+
+// succeedLocked hands the subscribers of one resource to the one that takes its
+// place. Either may be nil.
+func (h *hub) succeedLocked(old, now *resource) {
+	if old != nil && h.topics[old] != nil {
+		t := h.topics[old]
+		delete(h.topics, old)
+		t.each(func(sub *subscriber) { h.followLocked(sub, now) })
+	}
+	if now != nil {
+		back := h.orphans[now.gr]
+		delete(h.orphans, now.gr)
+		for _, sub := range back {
+			h.followLocked(sub, now)
+		}
+	}
+}
+
+// followLocked gives a subscriber what its resource has become, nil when it has
+// gone.
+func (h *hub) followLocked(sub *subscriber, now *resource) {
+	switch {
+	case sub.moved == nil:
+		sub.end()
+	case now == nil:
+		h.orphans[sub.res.gr] = append(h.orphans[sub.res.gr], sub)
+	default:
+		sub.res = now
+		sub.moved(now)
+		h.addLocked(sub)
+	}
 }
 
 func (h *hub) unsubscribe(sub *subscriber) {
@@ -242,7 +289,7 @@ func (h *hub) close() {
 // resourceOfKey finds whose key this is: "/registry/pods/..." or, for the
 // prefixes of two parts, "/registry/services/specs/...".
 func (s *Server) resourceOfKey(key string) *resource {
-	const root = len("/registry/")
+	const root = len(everything)
 	if len(key) < root {
 		return nil
 	}
@@ -251,11 +298,12 @@ func (s *Server) resourceOfKey(key string) *resource {
 		return nil
 	}
 	first := root + i + 1
-	if res := s.byPrefix[key[:first]]; res != nil {
+	byPrefix := s.catalog().byPrefix
+	if res := byPrefix[key[:first]]; res != nil {
 		return res
 	}
 	if i = strings.IndexByte(key[first:], '/'); i < 0 {
 		return nil
 	}
-	return s.byPrefix[key[:first+i+1]]
+	return byPrefix[key[:first+i+1]]
 }

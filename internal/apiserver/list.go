@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"path"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // page is what a list found.
 type page struct {
 	records   []*store.Record
-	revision  int64
+	revision  int64  // 0: of none
 	next      string // continue token, "" at the end
 	remaining *int64 // nil where Kubernetes leaves it out
 }
@@ -47,12 +48,15 @@ const expiredContinue = "The provided continue parameter is too old " +
 
 // list reads one page of the call's resource.
 func (s *Server) list(c *call, opts *metav1.ListOptions) (*page, *filter, error) {
-	f, err := newFilter(c.sv.resource, c.namespace, opts.LabelSelector, opts.FieldSelector)
+	f, err := newFilter(c.sv, c.namespace, opts.LabelSelector, opts.FieldSelector)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := validateListOptions(opts, false); err != nil {
 		return nil, nil, err
+	}
+	if c.sv.computed() { // of no revision, and few
+		return &page{records: s.compute(c.ctx, c.sv.resource, f)}, f, nil
 	}
 	r := store.Range{Prefix: f.prefix(c.sv.resource)}
 	start, err := s.listFrom(c.ctx, opts, &r)
@@ -77,23 +81,23 @@ func (s *Server) list(c *call, opts *metav1.ListOptions) (*page, *filter, error)
 // listFrom sets the moment and the place that a list starts at.
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
 func (s *Server) listFrom(ctx context.Context, opts *metav1.ListOptions, r *store.Range) (start string, err error) {
-	rv, err := parseRevision(opts.ResourceVersion)
-	if err != nil {
-		return "", err
-	}
 	if opts.Continue != "" {
-		if rv != 0 {
-			return "", apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
-		}
 		t, err := decodeToken(opts.Continue)
 		if err != nil {
-			return "", apierrors.NewBadRequest("invalid continue token: " + err.Error())
+			return "", apierrors.NewBadRequest("invalid continue token: continue key is not valid: " + err.Error())
+		}
+		if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
+			return "", apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 		}
 		r.After = r.Prefix + t.Start
 		if t.Revision > 0 {
 			r.Revision = t.Revision
 		}
 		return t.Start, nil
+	}
+	rv, err := parseRevision(opts.ResourceVersion)
+	if err != nil {
+		return "", err
 	}
 	switch {
 	case rv == 0:
@@ -224,11 +228,13 @@ func decodeToken(text string) (token, error) {
 	}
 	switch {
 	case t.APIVersion != tokenVersion:
-		return t, errors.New("server does not recognize this encoded version \"" + t.APIVersion + "\"")
+		return t, errors.New("server does not recognize this encoded version " + t.APIVersion)
 	case t.Revision == 0:
 		return t, errors.New("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
 	case t.Start == "":
 		return t, errors.New("encoded start key empty (version meta.k8s.io/v1)")
+	case path.Clean("/"+t.Start) != "/"+strings.TrimPrefix(t.Start, "/"):
+		return t, errors.New(t.Start) // a path that leads elsewhere
 	}
 	return t, nil
 }

@@ -41,7 +41,6 @@ func fillNew(obj kinds.Object) {
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetSelfLink("")
 	obj.SetResourceVersion("")
-	obj.SetManagedFields(nil)
 }
 
 // keepOld carries over from old what an update may not change in metadata.
@@ -57,7 +56,6 @@ func keepOld(obj, old kinds.Object) {
 	}
 	obj.SetGeneration(old.GetGeneration())
 	obj.SetSelfLink("")
-	obj.SetManagedFields(old.GetManagedFields())
 }
 
 // nameRule is how the kind's names are checked.
@@ -68,18 +66,35 @@ func (res *resource) nameRule() validation.ValidateNameFunc {
 	return validation.NameIsDNSSubdomain
 }
 
-func (res *resource) validateNew(ctx context.Context, obj kinds.Object) field.ErrorList {
+func (sv *served) validateNew(ctx context.Context, obj kinds.Object) field.ErrorList {
+	res := sv.resource
 	errs := validation.ValidateObjectMetaAccessor(obj, res.namespaced, res.nameRule(), metadataPath)
 	if res.kind.Validate != nil {
 		errs = append(errs, res.kind.Validate(ctx, obj)...)
 	}
-	return errs
+	return append(errs, sv.validateVersion(ctx, obj, nil, "")...)
 }
 
-func (res *resource) validateChanged(ctx context.Context, obj, old kinds.Object, rules func(context.Context, kinds.Object, kinds.Object) field.ErrorList) field.ErrorList {
+// validateVersion applies the rules of the version that is written, where it
+// has its own. old is nil for a new object.
+func (sv *served) validateVersion(ctx context.Context, obj, old kinds.Object, sub string) field.ErrorList {
+	if sv.version.Validate == nil {
+		return nil
+	}
+	obj, err := sv.fromHub(obj)
+	if err == nil && old != nil {
+		old, err = sv.fromHub(old)
+	}
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	return sv.version.Validate(ctx, obj, old, sub)
+}
+
+func (sv *served) validateChanged(ctx context.Context, sub string, obj, old kinds.Object, rules func(context.Context, kinds.Object, kinds.Object) field.ErrorList) field.ErrorList {
 	errs := validation.ValidateObjectMetaAccessorUpdate(obj, old, metadataPath)
 	if rules != nil {
 		errs = append(errs, rules(ctx, obj, old)...)
 	}
-	return errs
+	return append(errs, sv.validateVersion(ctx, obj, old, sub)...)
 }

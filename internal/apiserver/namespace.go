@@ -21,17 +21,18 @@ var immortal = map[string]bool{"default": true, "kube-system": true, "kube-publi
 // checkNamespaceLives refuses to create an object in a namespace that is
 // missing or ending.
 func (s *Server) checkNamespaceLives(c *call, obj kinds.Object) error {
-	if !c.sv.namespaced || s.namespaces == nil {
+	namespaces := s.catalog().namespaces
+	if !c.sv.namespaced || namespaces == nil {
 		return nil
 	}
-	rec, _, err := s.store.Get(c.ctx, s.namespaces.key("", c.namespace))
+	rec, _, err := s.store.Get(c.ctx, namespaces.key("", c.namespace))
 	if err != nil {
 		return storeError(err)
 	}
 	if rec == nil {
-		return apierrors.NewNotFound(s.namespaces.gr, c.namespace)
+		return apierrors.NewNotFound(namespaces.gr, c.namespace)
 	}
-	e, err := s.entryOf(s.namespaces, rec)
+	e, err := s.entryOf(namespaces, rec)
 	if err != nil {
 		return err
 	}

@@ -22,27 +22,44 @@ const (
 	asMetadata
 )
 
-const acceptedTypes = typeJSON + ", " + typeYAML + ", " + typeProto
+// acceptedTypes are those that a refusal names: CBOR is served, but upstream
+// does not name it unless it was turned on.
+const (
+	acceptedTypes        = acceptedWithoutProto + ", " + typeProto
+	acceptedWithoutProto = typeJSON + ", " + typeYAML // custom objects
+)
 
 // negotiate reads the Accept header: the first clause, by weight, that this
-// server can serve wins.
-func negotiate(r *http.Request, streaming bool) (presentation, error) {
+// server can serve wins. Custom objects have no protobuf form; their metadata
+// has.
+func negotiate(r *http.Request, streaming, hasProto bool) (presentation, error) {
 	accept := r.Header.Get("Accept")
 	switch accept { // nearly all requests
 	case "", "*/*", typeJSON, typeJSON + ", */*":
 		return presentation{pretty: wantsPretty(r)}, nil
 	case typeProto, typeProto + "," + typeJSON:
-		return presentation{medium: mediumProto}, nil
+		if hasProto {
+			return presentation{medium: mediumProto}, nil
+		}
 	}
 	best, bestQ, found := presentation{}, -1.0, false
 	for clause := range strings.SplitSeq(accept, ",") {
 		p, q, ok := parseClause(clause, streaming)
+		if ok && p.medium == mediumProto && p.as == asObject && !hasProto {
+			continue
+		}
 		if ok && q > bestQ {
 			best, bestQ, found = p, q, true
 		}
 	}
-	if !found {
+	switch {
+	case found:
+	case hasProto:
 		return presentation{}, errNotAcceptable(acceptedTypes)
+	case streaming:
+		return presentation{}, errNotAcceptable(typeJSON)
+	default:
+		return presentation{}, errNotAcceptable(acceptedWithoutProto)
 	}
 	best.pretty = wantsPretty(r)
 	return best, nil
@@ -54,6 +71,13 @@ func parseClause(clause string, streaming bool) (p presentation, q float64, ok b
 	case typeJSON, "*/*", "application/*":
 	case typeProto:
 		p.medium = mediumProto
+	case typeCBOR:
+		p.medium = mediumCBOR
+	case typeCBORSeq:
+		if !streaming {
+			return p, 0, false
+		}
+		p.medium = mediumCBOR
 	case typeYAML, "application/x-yaml", "text/yaml":
 		if streaming {
 			return p, 0, false
@@ -121,6 +145,8 @@ func bodyMedium(r *http.Request) (medium, error) {
 		return mediumProto, nil
 	case typeYAML, "application/x-yaml", "text/yaml":
 		return mediumYAML, nil
+	case typeCBOR:
+		return mediumCBOR, nil
 	}
 	return 0, errUnsupportedMediaType(acceptedTypes)
 }

@@ -6,6 +6,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -67,28 +69,49 @@ func (q query) listOptions() (*metav1.ListOptions, error) {
 	return o, nil
 }
 
-// writeOptions reads dryRun and fieldValidation into c.
+// writeOptions reads dryRun, fieldManager and fieldValidation into c.
 func (q query) writeOptions(c *call, kind string) error {
 	if q.values == nil {
 		return nil
 	}
+	o := q.patchValues()
+	return c.writeOptions(kind, o, validation.ValidateUpdateOptions(&metav1.UpdateOptions{
+		DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}))
+}
+
+// patchOptions is writeOptions for a patch, which may also be forced.
+func (q query) patchOptions(c *call, pt types.PatchType) error {
+	o := q.patchValues()
+	return c.writeOptions("PatchOptions", o, validation.ValidatePatchOptions(o, pt))
+}
+
+// patchValues are the options of any write; those of a patch are the most.
+func (q query) patchValues() *metav1.PatchOptions {
+	o := &metav1.PatchOptions{FieldManager: q.get("fieldManager"), FieldValidation: q.get("fieldValidation")}
 	for _, v := range q.values["dryRun"] {
-		if v == "" {
-			continue
+		if v != "" {
+			o.DryRun = append(o.DryRun, v)
 		}
-		if v != metav1.DryRunAll {
-			return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind(kind).GroupKind(), "", dryRunErrors(v))
-		}
-		c.dryRun = true
 	}
-	switch v := q.get("fieldValidation"); v {
-	case "", metav1.FieldValidationWarn:
+	if q.values.Has("force") {
+		force := q.bool("force")
+		o.Force = &force
+	}
+	return o
+}
+
+// writeOptions takes options that are valid.
+func (c *call) writeOptions(kind string, o *metav1.PatchOptions, errs field.ErrorList) error {
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind(kind).GroupKind(), "", errs)
+	}
+	c.dryRun = c.dryRun || len(o.DryRun) > 0
+	c.manager, c.force = o.FieldManager, o.Force != nil && *o.Force
+	switch o.FieldValidation {
 	case metav1.FieldValidationStrict:
 		c.fields = fieldsStrict
 	case metav1.FieldValidationIgnore:
 		c.fields = fieldsIgnore
-	default:
-		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind(kind).GroupKind(), "", fieldValidationErrors(v))
 	}
 	return nil
 }
@@ -117,13 +140,4 @@ func (q query) deleteOptions() (*metav1.DeleteOptions, error) {
 		}
 	}
 	return o, nil
-}
-
-func dryRunErrors(v string) field.ErrorList {
-	return field.ErrorList{field.NotSupported(field.NewPath("dryRun"), []string{v}, []string{metav1.DryRunAll})}
-}
-
-func fieldValidationErrors(v string) field.ErrorList {
-	return field.ErrorList{field.NotSupported(field.NewPath("fieldValidation"), v,
-		[]string{metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict, ""})}
 }

@@ -1,7 +1,7 @@
 package apiserver
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -25,9 +25,13 @@ const maxPatchOperations = 10000
 // one JSON patch add up to may be no more than a request may carry.
 func init() { jsonpatch.AccumulatedCopySizeLimit = maxBody }
 
-// patchTypes are those served. Apply is left to the field managers: until they
-// are there it answers 415.
-var patchTypes = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}
+// patchTypes are those served.
+var patchTypes = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyYAMLPatchType, types.ApplyCBORPatchType}
+
+// isApply tells of the two media types of a server-side apply.
+func isApply(pt types.PatchType) bool {
+	return pt == types.ApplyYAMLPatchType || pt == types.ApplyCBORPatchType
+}
 
 func checkPatchType(sv *served, pt types.PatchType) error {
 	accepted := make([]string, 0, len(patchTypes))
@@ -38,7 +42,9 @@ func checkPatchType(sv *served, pt types.PatchType) error {
 		if t == pt {
 			return nil
 		}
-		accepted = append(accepted, string(t))
+		if t != types.ApplyCBORPatchType { // see acceptedTypes
+			accepted = append(accepted, string(t))
+		}
 	}
 	return errUnsupportedMediaType(strings.Join(accepted, ", "))
 }
@@ -48,11 +54,16 @@ func (s *Server) patch(c *call, pt types.PatchType, data []byte) (answer, error)
 	if err := checkPatchType(c.sv, pt); err != nil {
 		return answer{}, err
 	}
+	if isApply(pt) {
+		return s.apply(c, data, pt)
+	}
 	ch := c.sv.mainChange()
 	if c.sub != "" {
 		ch = c.sv.viewChange(c.sub, c.sv.kind.Subresources[c.sub])
 	}
+	warned := len(c.warnings)
 	ch.make = func(old kinds.Object) (kinds.Object, error) {
+		c.warnings = c.warnings[:warned] // those of a try that lost
 		versioned, err := c.sv.fromHub(old)
 		if err != nil {
 			return nil, err
@@ -77,29 +88,30 @@ func applyPatch(c *call, pt types.PatchType, patch []byte, old kinds.Object, new
 	if pt == types.StrategicMergePatchType {
 		return applyStrategic(c, patch, old, newObject, gvk)
 	}
-	was, err := json.Marshal(old)
+	was, err := marshalObject(old)
 	if err != nil {
 		return nil, err
 	}
 	var patched []byte
+	var strict []error
 	switch pt {
 	case types.JSONPatchType:
-		patched, err = applyJSONPatch(patch, was)
+		patched, strict, err = applyJSONPatch(c, patch, was)
 	case types.MergePatchType:
-		patched, err = applyMergePatch(c, patch, was)
+		patched, strict, err = applyMergePatch(c, patch, was)
 	}
 	if err != nil {
 		return nil, err
 	}
 	obj := newObject()
-	strict, err := strictJSON(patched, obj)
+	unknown, err := decodeJSON(patched, c.fields, obj)
 	if err != nil {
 		return nil, invalidPatch(string(patched), err)
 	}
 	if err := samePatchedType(obj, gvk); err != nil {
 		return nil, err
 	}
-	return obj, c.strictPatch(strict, string(patched))
+	return obj, c.strictPatch(append(strict, unknown...), string(patched))
 }
 
 // samePatchedType: a patch may not make another kind of an object.
@@ -110,7 +122,8 @@ func samePatchedType(obj kinds.Object, want schema.GroupVersionKind) error {
 	return nil
 }
 
-// strictPatch deals with fields that the type does not know.
+// strictPatch deals with what a strict reading found wrong with a patch, or
+// with what came of it.
 func (c *call) strictPatch(strict []error, patched string) error {
 	if len(strict) == 0 {
 		return nil
@@ -119,7 +132,6 @@ func (c *call) strictPatch(strict []error, patched string) error {
 	case fieldsStrict:
 		return invalidPatch(patched, runtime.NewStrictDecodingError(strict))
 	case fieldsWarn:
-		c.warnings = c.warnings[:0]
 		for _, e := range strict {
 			c.warn(e.Error())
 		}
@@ -135,38 +147,51 @@ func unprocessable(err error) error {
 	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 }
 
-func applyJSONPatch(patch, was []byte) ([]byte, error) {
-	ops, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	if len(ops) > maxPatchOperations {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(ops)))
-	}
-	out, err := ops.Apply(was)
-	if err != nil {
-		return nil, unprocessable(err)
-	}
-	return out, nil
+// patchOperation is what one operation of a JSON patch may say.
+type patchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
 }
 
-func applyMergePatch(c *call, patch, was []byte) ([]byte, error) {
+func applyJSONPatch(c *call, patch, was []byte) (patched []byte, strict []error, err error) {
+	if c.fields != fieldsIgnore {
+		var said []patchOperation
+		if strict, err = strictJSON(patch, &said); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		for i, e := range strict {
+			strict[i] = fmt.Errorf("json patch %w", e)
+		}
+	}
+	ops, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(ops) > maxPatchOperations {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(ops)))
+	}
+	patched, err = ops.Apply(was)
+	if err != nil {
+		return nil, nil, unprocessable(err)
+	}
+	return patched, strict, nil
+}
+
+func applyMergePatch(c *call, patch, was []byte) (patched []byte, strict []error, err error) {
 	if c.fields != fieldsIgnore {
 		// Duplicate keys would be merged away before anybody could see them.
-		var v map[string]any
-		strict, err := strictJSON(patch, &v)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		if err := c.strictPatch(strict, string(patch)); err != nil {
-			return nil, err
+		v := map[string]any{}
+		if strict, err = strictJSON(patch, &v); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 		}
 	}
-	out, err := jsonpatch.MergePatch(was, patch)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+	patched, err = jsonpatch.MergePatch(was, patch)
+	if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+		err = apierrors.NewBadRequest(err.Error())
 	}
-	return out, nil
+	return patched, strict, err
 }
 
 func applyStrategic(c *call, patch []byte, old kinds.Object, newObject func() kinds.Object, gvk schema.GroupVersionKind) (kinds.Object, error) {
@@ -190,20 +215,22 @@ func applyStrategic(c *call, patch []byte, old kinds.Object, newObject func() ki
 	} else if err != nil {
 		return nil, invalidPatch(fmt.Sprintf("%+v", p), err)
 	}
-	if c.fields == fieldsIgnore {
-		strict = nil
-	}
 	if err := samePatchedType(obj, gvk); err != nil {
 		return nil, err
 	}
 	return obj, c.strictPatch(strict, fmt.Sprintf("%+v", p))
 }
 
+// strategicError says whose fault it is: a patch that cannot be read is a bad
+// request, one that cannot be done is unprocessable, and the rest upstream
+// calls internal.
 func strategicError(err error) error {
 	switch err {
 	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
 		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat:
 		return apierrors.NewBadRequest(err.Error())
+	case mergepatch.ErrNoListOfLists, mergepatch.ErrPatchContentNotMatchRetainKeys:
+		return unprocessable(err)
 	}
-	return unprocessable(err)
+	return err
 }

@@ -11,6 +11,7 @@ type target struct {
 	sub            string
 	namespaced     bool   // the path has a namespace
 	rest           string // behind the subresource (proxy)
+	watch          bool   // an old path of a watch
 }
 
 // parsePath takes a resource path apart:
@@ -19,6 +20,7 @@ type target struct {
 //	  RESOURCE[/NAME[/SUBRESOURCE]]
 //	  namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]
 //	  namespaces/NAMESPACE[/status|/finalize]
+//	  watch/... in front of these, as with ?watch=true (deprecated)
 //
 // ok is false for what is no resource path.
 func parsePath(path string) (t target, ok bool) {
@@ -37,6 +39,9 @@ func parsePath(path string) (t target, ok bool) {
 	t.version, path, ok = strings.Cut(path, "/")
 	if !ok || t.version == "" || path == "" {
 		return target{}, false
+	}
+	if after, old := strings.CutPrefix(path, "watch/"); old && after != "" {
+		t.watch, path = true, after
 	}
 	first, path, _ := strings.Cut(path, "/")
 	if first == "namespaces" {

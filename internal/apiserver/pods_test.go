@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
 )
@@ -111,5 +112,58 @@ func TestEviction(t *testing.T) {
 	}
 	if err := evict("missing"); !apierrors.IsNotFound(err) {
 		t.Errorf("a missing pod: got %v", err)
+	}
+}
+
+// TestEvictionIsMarked: before an evicted pod goes, its status says why; who
+// asks for nothing but a dry run, or for another pod or revision, changes
+// nothing.
+func TestEvictionIsMarked(t *testing.T) {
+	h := apitest.New(t, apitest.Options{})
+	c := h.Client("tester")
+	ctx := context.Background()
+	p := pod("a", "n")
+	p.Finalizers = []string{"example.com/stay"} // it is to be seen
+	create(t, c, p)
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	if _, err := c.Update(ctx, pods, p, "status"); err != nil {
+		t.Fatal(err)
+	}
+	get := func() *corev1.Pod {
+		got, err := c.Get(ctx, pods, "default", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.(*corev1.Pod)
+	}
+	before := get()
+	evict := func(opts *metav1.DeleteOptions) error {
+		_, err := c.Create(ctx, pods, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, DeleteOptions: opts}, "eviction")
+		return err
+	}
+	if err := evict(&metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Errorf("dry run: %v", err)
+	}
+	other, uid := "1", types.UID("other")
+	for _, want := range []*metav1.Preconditions{{UID: &uid}, {ResourceVersion: &other}} {
+		if err := evict(&metav1.DeleteOptions{Preconditions: want}); !apierrors.IsConflict(err) {
+			t.Errorf("%v: got %v, want a conflict", want, err)
+		}
+	}
+	if got := get(); got.ResourceVersion != before.ResourceVersion {
+		t.Errorf("what evicts nothing leaves %v", got)
+	}
+	if err := evict(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &before.ResourceVersion}}); err != nil {
+		t.Fatalf("at its revision: %v", err)
+	}
+	got := get()
+	var marks []corev1.PodCondition
+	for _, c := range got.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget {
+			marks = append(marks, c)
+		}
+	}
+	if got.DeletionTimestamp == nil || len(marks) != 1 || marks[0].Status != corev1.ConditionTrue || marks[0].Reason != "EvictionByEvictionAPI" || len(got.Status.Conditions) != 2 {
+		t.Errorf("deleted %v, conditions %+v", got.DeletionTimestamp, got.Status.Conditions)
 	}
 }

@@ -1,10 +1,14 @@
 package apiserver
 
 import (
+	"bytes"
+	"encoding/binary"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/setpoint-project/setpoint/internal/apiserver/intern"
 	"github.com/setpoint-project/setpoint/internal/kinds"
 )
 
@@ -19,8 +23,12 @@ type resource struct {
 
 	// What follows asks for behaviour that stands in no field of Kind.
 	isPods, isNamespaces bool
+	dynamic              bool        // came by Serve
+	closed               atomic.Bool // takes no new objects: it is about to go
 
+	parts   *intern.Table // what objects that are read from the store share
 	readers readers
+	fields  fieldManagers
 }
 
 // served is a resource in one of its versions. The group may differ from the
@@ -31,9 +39,9 @@ type served struct {
 	index    int
 	gvk      schema.GroupVersionKind
 	gvr      schema.GroupVersionResource
-	isHub    bool
 	jsonHead []byte // how the JSON of an object begins: its kind and version
 	listHead []byte // how the JSON of a list begins
+	listKind string
 	wire     *envelope
 }
 
@@ -52,12 +60,16 @@ func newResource(k *kinds.Kind) *resource {
 		v := &k.Versions[i]
 		gvk := v.GroupVersion.WithKind(k.VersionKind(v))
 		apiVersion, kind := gvk.ToAPIVersionAndKind()
+		listKind := kind + "List"
+		if k.ListKind != "" {
+			listKind = k.ListKind
+		}
 		sv := &served{
 			resource: res, version: v, index: i, gvk: gvk,
 			gvr:      v.GroupVersion.WithResource(k.Resource.Resource),
-			isHub:    i == k.Hub,
+			listKind: listKind,
 			jsonHead: []byte(`{"kind":"` + kind + `","apiVersion":"` + apiVersion + `",`),
-			listHead: []byte(`{"kind":"` + kind + `List","apiVersion":"` + apiVersion + `","metadata":{`),
+			listHead: []byte(`{"kind":"` + listKind + `","apiVersion":"` + apiVersion + `","metadata":{`),
 		}
 		if _, ok := v.New().(protoMessage); ok {
 			sv.wire = newEnvelope(apiVersion, kind)
@@ -66,6 +78,32 @@ func newResource(k *kinds.Kind) *resource {
 	}
 	res.hub = res.served[k.Hub]
 	return res
+}
+
+// path is how the catalog finds what a URL names.
+func (sv *served) path() string {
+	return sv.gvr.Group + "/" + sv.gvr.Version + "/" + sv.gvr.Resource
+}
+
+// preferred is the first version that is served, nil if none is.
+func (res *resource) preferred() *served {
+	for _, sv := range res.served {
+		if !sv.version.Unserved {
+			return sv
+		}
+	}
+	return nil
+}
+
+// in finds the version that an older catalog knew as sv; the hub when it is
+// there no more.
+func (res *resource) in(sv *served) *served {
+	for _, s := range res.served {
+		if s.gvr == sv.gvr {
+			return s
+		}
+	}
+	return res.hub
 }
 
 // toHub turns an object of this version into one of the hub version.
@@ -160,6 +198,20 @@ func uvarintLen(v uint64) int {
 		n++
 	}
 	return n
+}
+
+// open finds the message in what encode made. Not ok: it was made otherwise.
+func (e *envelope) open(data []byte) (raw []byte, ok bool) {
+	if !bytes.HasPrefix(data, e.head) {
+		return nil, false
+	}
+	data = data[len(e.head):]
+	size, n := binary.Uvarint(data)
+	if n <= 0 || size > uint64(len(data)-n) {
+		return nil, false
+	}
+	end := n + int(size)
+	return data[n:end:end], bytes.Equal(data[end:], protoTail)
 }
 
 // protoTail are the empty contentEncoding and contentType that Kubernetes

@@ -84,6 +84,10 @@ func (x *exchange) head(code int, contentType string, length int) {
 // accept it.
 const gzipAbove = 128 << 10
 
+// longAnswer is the size up to which an answer surely finds room in buffers, so
+// that writing it waits for nobody.
+const longAnswer = 16 << 10
+
 // send writes a whole answer.
 func (x *exchange) send(code int, contentType string, data []byte, newline bool) error {
 	if len(data) > gzipAbove && x.acceptsGzip() {
@@ -93,6 +97,11 @@ func (x *exchange) send(code int, contentType string, data []byte, newline bool)
 			b.write(newlineBytes)
 		}
 		return b.close()
+	}
+	if len(data) > longAnswer && !x.limited {
+		if done, err := x.limit(); err == nil {
+			defer done()
+		}
 	}
 	length := len(data)
 	if newline {
@@ -124,6 +133,12 @@ func (x *exchange) present(code int, data []byte) error {
 			return err
 		}
 		return x.send(code, typeYAML, out, false)
+	case x.pres.medium == mediumCBOR:
+		out, err := cborFromJSON(data)
+		if err != nil {
+			return err
+		}
+		return x.send(code, typeCBOR, out, false)
 	case x.pres.pretty:
 		var out bytes.Buffer
 		if err := json.Indent(&out, data, "", "  "); err != nil {
@@ -169,8 +184,8 @@ func (x *exchange) answer(a answer, err error) error {
 	if err != nil {
 		return err
 	}
-	if medium == mediumProto {
-		return x.send(a.code, typeProto, data, false)
+	if medium == mediumProto || medium == mediumCBOR {
+		return x.send(a.code, medium.contentType(), data, false)
 	}
 	return x.present(a.code, data)
 }
@@ -180,15 +195,15 @@ func (x *exchange) writeStatus(status *metav1.Status) {
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		x.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
-	if pres, err := negotiate(x.r, false); err == nil {
+	if pres, err := negotiate(x.r, false, true); err == nil {
 		x.pres = presentation{medium: pres.medium, pretty: pres.pretty}
 	} else {
 		x.pres = presentation{}
 	}
 	code := int(status.Code)
-	if x.pres.medium == mediumProto {
-		if data, err := encodeObject(status, statusGVK, mediumProto); err == nil {
-			x.send(code, typeProto, data, false)
+	if m := x.pres.medium; m == mediumProto || m == mediumCBOR {
+		if data, err := encodeObject(status, statusGVK, m); err == nil {
+			x.send(code, m.contentType(), data, false)
 			return
 		}
 	}

@@ -12,11 +12,11 @@ func parseRevision(rv string) (int64, error) {
 	if rv == "" {
 		return 0, nil
 	}
-	n, err := strconv.ParseInt(rv, 10, 64)
-	if err != nil || n < 0 {
-		return 0, apierrors.NewBadRequest(field.Invalid(field.NewPath("resourceVersion"), rv, strconv.ErrSyntax.Error()).Error())
+	n, err := strconv.ParseUint(rv, 10, 63)
+	if err != nil {
+		return 0, apierrors.NewBadRequest("invalid resource version: " + field.Invalid(field.NewPath("resourceVersion"), rv, err.Error()).Error())
 	}
-	return n, nil
+	return int64(n), nil
 }
 
 func formatRevision(rv int64) string { return strconv.FormatInt(rv, 10) }

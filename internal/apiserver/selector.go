@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,11 +20,12 @@ type filter struct {
 	node      string          // of pods, from spec.nodeName=
 	label     labels.Selector // nil: all
 	field     fields.Selector // what namespace, name and node leave; nil: all
+	sv        *served         // whose fields the selector names
 }
 
 // newFilter parses the selectors of a request.
-func newFilter(res *resource, namespace, labelSelector, fieldSelector string) (*filter, error) {
-	f := &filter{namespace: namespace}
+func newFilter(sv *served, namespace, labelSelector, fieldSelector string) (*filter, error) {
+	f, res := &filter{namespace: namespace, sv: sv}, sv.resource
 	if labelSelector != "" {
 		sel, err := labels.Parse(labelSelector)
 		if err != nil {
@@ -42,7 +44,7 @@ func newFilter(res *resource, namespace, labelSelector, fieldSelector string) (*
 	}
 	var rest []fields.Selector
 	for _, r := range sel.Requirements() {
-		if err := res.checkFieldLabel(r.Field); err != nil {
+		if err := sv.checkFieldLabel(r.Field); err != nil {
 			return nil, err
 		}
 		equals := r.Operator == "=" || r.Operator == "=="
@@ -65,11 +67,15 @@ func newFilter(res *resource, namespace, labelSelector, fieldSelector string) (*
 	return f, nil
 }
 
-func (res *resource) checkFieldLabel(label string) error {
-	if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(res.kind.FieldNames, label) {
+func (sv *served) checkFieldLabel(label string) error {
+	names := sv.kind.FieldNames
+	if sv.version.SelectableFields != nil {
+		names = sv.version.FieldNames
+	}
+	if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(names, label) {
 		return nil
 	}
-	if len(res.kind.FieldNames) == 0 {
+	if len(names) == 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", label))
 	}
 	return apierrors.NewBadRequest("field label not supported: " + label)
@@ -96,14 +102,23 @@ func (f *filter) matchesObject(res *resource, obj kinds.Object) bool {
 		return true
 	}
 	set := fields.Set{}
-	if res.kind.SelectableFields != nil {
-		for k, v := range res.kind.SelectableFields(obj) {
-			set[k] = v
-		}
-	}
+	maps.Copy(set, f.sv.selectable(obj))
 	set["metadata.name"] = obj.GetName()
 	set["metadata.namespace"] = obj.GetNamespace()
 	return f.field.Matches(set)
+}
+
+// selectable are the fields of an object that selectors may name.
+func (sv *served) selectable(obj kinds.Object) fields.Set {
+	switch {
+	case sv.version.SelectableFields != nil:
+		if obj, err := sv.fromHub(obj); err == nil {
+			return sv.version.SelectableFields(obj)
+		}
+	case sv.kind.SelectableFields != nil:
+		return sv.kind.SelectableFields(obj)
+	}
+	return nil
 }
 
 // prefix is the narrowest range of keys that holds all that matches.

@@ -32,6 +32,8 @@ func (x *exchange) writeList(p *page) error {
 		return x.writeTable(p)
 	case x.pres.medium == mediumProto:
 		return x.writeProtoList(p)
+	case x.pres.medium == mediumCBOR:
+		return x.writeCBORList(p)
 	case x.pres.medium == mediumYAML || x.pres.pretty:
 		return x.writeReadableList(p)
 	}
@@ -92,6 +94,9 @@ var comma, brace = []byte{','}, []byte{'{'}
 
 // listMeta is the inside of a list's metadata.
 func listMeta(p *page) []byte {
+	if p.revision == 0 {
+		return nil
+	}
 	b := append([]byte(`"resourceVersion":"`), formatRevision(p.revision)...)
 	b = append(b, '"')
 	if p.next != "" {
@@ -107,6 +112,9 @@ func listMeta(p *page) []byte {
 }
 
 func (p *page) meta() metav1.ListMeta {
+	if p.revision == 0 {
+		return metav1.ListMeta{}
+	}
 	return metav1.ListMeta{ResourceVersion: formatRevision(p.revision), Continue: p.next, RemainingItemCount: p.remaining}
 }
 

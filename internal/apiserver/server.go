@@ -3,13 +3,11 @@ package apiserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/apiserver/apply"
 	"github.com/setpoint-project/setpoint/internal/store"
 )
 
@@ -20,20 +18,19 @@ type Server struct {
 	log   *slog.Logger
 	hub   *hub
 
-	resources  []*resource
-	byGVR      map[schema.GroupVersionResource]*served
-	byPath     map[string]*served // "apps/v1/deployments"
-	byPrefix   map[string]*resource
-	namespaces *resource // nil when not served
-	pods       *resource // nil when not served
-	byName     map[schema.GroupResource]*resource
+	current atomic.Pointer[catalog]
 
+	reinvoked int // how many of the admission plugins may be asked twice
+
+	managers *apply.Managers
 	metrics  *metrics
 	stopping chan struct{} // closed when Run's context ends
 	stopOnce sync.Once
 
 	mu    sync.Mutex
 	views map[viewKey]*view // guarded by mu
+
+	foreign foreign
 }
 
 // New makes a server of cfg. Run must run for watches and views to work.
@@ -43,53 +40,24 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, store: cfg.Store, log: cfg.Logger,
-		byGVR:    map[schema.GroupVersionResource]*served{},
-		byPath:   map[string]*served{},
-		byPrefix: map[string]*resource{},
-		byName:   map[schema.GroupResource]*resource{},
-		stopping: make(chan struct{}),
-		views:    map[viewKey]*view{},
+		reinvoked: reinvoked(cfg.Admission),
+		managers:  apply.New(), stopping: make(chan struct{}),
+		views: map[viewKey]*view{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	for _, k := range cfg.Kinds {
-		if err := s.add(k); err != nil {
-			return nil, err
-		}
+	c, err := newCatalog(cfg.Kinds)
+	if err != nil {
+		return nil, err
 	}
+	s.current.Store(c)
 	s.hub = newHub(s)
 	s.metrics = newMetrics(cfg.Metrics)
+	if cfg.Metrics != nil && cfg.Fairness != nil {
+		cfg.Metrics.MustRegister(cfg.Fairness)
+	}
 	return s, nil
-}
-
-func (s *Server) add(k *kinds.Kind) error {
-	if len(k.Versions) == 0 || k.Hub < 0 || k.Hub >= len(k.Versions) {
-		return fmt.Errorf("apiserver: kind %s has no hub version", k.Kind)
-	}
-	res := newResource(k)
-	if res.isNamespaces {
-		s.namespaces = res
-	}
-	if res.isPods {
-		s.pods = res
-	}
-	for _, sv := range res.served {
-		if s.byGVR[sv.gvr] != nil {
-			return fmt.Errorf("apiserver: %s is served twice", sv.gvr)
-		}
-		s.byGVR[sv.gvr] = sv
-		s.byPath[sv.gvr.Group+"/"+sv.gvr.Version+"/"+sv.gvr.Resource] = sv
-	}
-	if k.StoragePrefix != "" {
-		if s.byPrefix[k.StoragePrefix] != nil {
-			return fmt.Errorf("apiserver: two kinds are stored at %s", k.StoragePrefix)
-		}
-		s.byPrefix[k.StoragePrefix] = res
-	}
-	s.resources = append(s.resources, res)
-	s.byName[res.gr] = res
-	return nil
 }
 
 // Run serves watches and views until ctx ends; then it ends every watch in
@@ -99,9 +67,11 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.sweep(ctx) })
+	s.followFlowControl()
 	err := s.hub.run(ctx)
 	s.stopOnce.Do(func() { close(s.stopping) })
 	cancel()
+	s.foreign.end()
 	s.mu.Lock()
 	views := s.views
 	s.views = map[viewKey]*view{}

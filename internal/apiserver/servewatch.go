@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"net/http"
-	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +18,7 @@ const (
 
 func (x *exchange) serveWatch() error {
 	var err error
-	if x.pres, err = negotiate(x.r, true); err != nil {
+	if x.pres, err = negotiate(x.r, true, x.call.sv.wire != nil); err != nil {
 		return err
 	}
 	opts, err := x.query.listOptions()
@@ -34,13 +32,10 @@ func (x *exchange) serveWatch() error {
 		opts.FieldSelector += "metadata.name=" + name
 		x.call.name = ""
 	}
-	if x.pres.medium == mediumProto && x.call.sv.wire == nil {
-		return errNotAcceptable(typeJSON)
-	}
 	stuck := &deadline{w: http.NewResponseController(x.w.ResponseWriter)}
-	defer stuck.done()
-	st, err := x.s.openWatch(&x.call, opts, func() { go stuck.expire() })
+	st, err := x.s.openWatch(&x.call, opts, func() { go stuck.cut(0) })
 	if err != nil {
+		stuck.end()
 		// A watch that cannot begin where it was asked to is answered as an
 		// event, as Kubernetes does.
 		if apierrors.IsResourceExpired(err) {
@@ -50,33 +45,32 @@ func (x *exchange) serveWatch() error {
 		}
 		return err
 	}
-	defer st.close()
-	out := &watchWriter{x: x}
-	st.run(x.r.Context(), out)
-	out.release()
+	st.opened = x.ticket.Done
+	if x.pres.as != asTable { // whose rows ask it again
+		x.query.values = nil // an idle watch holds what it needs, for hours
+	}
+	x.watch = &watching{st: st, out: watchWriter{x: x}, stuck: stuck}
 	return nil
 }
 
-// deadline frees a handler that is stuck in a write to a client who does not
-// read, as long as the handler runs.
-type deadline struct {
-	mu    sync.Mutex
-	w     *http.ResponseController
-	ended bool // guarded by mu; w may not be used any more
+// watching is a watch that was opened and is to run.
+type watching struct {
+	st    *stream
+	out   watchWriter
+	stuck *deadline
 }
 
-func (d *deadline) expire() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.ended {
-		d.w.SetWriteDeadline(time.Now())
-	}
+// run is called by the first func of the request, not by those that opened the
+// watch: see stream.run.
+func (w *watching) run() {
+	defer w.end()
+	w.st.run(w.out.x.r.Context(), &w.out)
 }
 
-func (d *deadline) done() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ended = true
+func (w *watching) end() {
+	w.out.release()
+	w.st.close()
+	w.stuck.end()
 }
 
 // watchWriter writes a stream as HTTP. Events are gathered into one buffer and
@@ -110,6 +104,8 @@ func (w *watchWriter) write() error {
 		ct := typeWatchJSON
 		if w.x.pres.medium == mediumProto {
 			ct = typeWatchProto
+		} else if w.x.pres.medium == mediumCBOR {
+			ct = typeCBORSeq
 		}
 		w.x.head(http.StatusOK, ct, -1)
 	}
@@ -201,11 +197,11 @@ func (w *watchWriter) table(kind watch.EventType, e *entry) error {
 		return err
 	}
 	w.columns = true
-	data, err := marshalJSON(t)
+	data, err := encodeObject(t, t.GroupVersionKind(), w.x.pres.medium)
 	if err != nil {
 		return err
 	}
-	return w.add(appendFrame(nil, mediumJSON, kind, data))
+	return w.add(appendFrame(nil, w.x.pres.medium, kind, data))
 }
 
 func (w *watchWriter) bookmark(obj kinds.Object) error {
@@ -225,7 +221,7 @@ func (w *watchWriter) bookmark(obj kinds.Object) error {
 			return err
 		}
 		t.Rows = append(t.Rows, row)
-		data, err = marshalJSON(t)
+		data, err = encodeObject(t, t.GroupVersionKind(), x.pres.medium)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/setpoint-project/setpoint/internal/apiserver/apply"
 	"github.com/setpoint-project/setpoint/internal/kinds"
 )
 
@@ -16,13 +17,17 @@ import (
 // (binding, eviction).
 func (x *exchange) serveSubresource() error {
 	c := &x.call
-	sub := c.sv.kind.Subresources[c.sub]
+	sub := c.sv.kind.Subresource(c.sv.version, c.sub)
 	if sub == nil {
 		return errNotServed()
 	}
 	x.s.metrics.inflight(c.verb, 1)
 	defer x.s.metrics.inflight(c.verb, -1)
-	defer x.limit()()
+	done, err := x.limit()
+	if err != nil {
+		return err
+	}
+	defer done()
 	if err := x.negotiate(); err != nil {
 		return err
 	}
@@ -58,9 +63,6 @@ func (x *exchange) serveSubresource() error {
 		}
 		return x.answer(x.s.updateView(c, obj))
 	case "patch":
-		if err := x.query.writeOptions(c, "PatchOptions"); err != nil {
-			return err
-		}
 		pt, data, release, err := x.readPatch()
 		if err != nil {
 			return err
@@ -102,7 +104,7 @@ func (s *Server) getView(c *call) (answer, error) {
 
 // asView turns an answer about the object into one about the view of it.
 func (c *call) asView(a answer) (answer, error) {
-	sub := c.sv.kind.Subresources[c.sub]
+	sub := c.sv.kind.Subresource(c.sv.version, c.sub)
 	v := c.sv.view(sub)
 	if v.same {
 		return a, nil
@@ -117,7 +119,7 @@ func (c *call) asView(a answer) (answer, error) {
 
 // updateView replaces a view. obj becomes the server's.
 func (s *Server) updateView(c *call, obj kinds.Object) (answer, error) {
-	sub := c.sv.kind.Subresources[c.sub]
+	sub := c.sv.kind.Subresource(c.sv.version, c.sub)
 	if c.sv.view(sub).same {
 		return s.update(c, obj)
 	}
@@ -129,24 +131,26 @@ func (s *Server) updateView(c *call, obj kinds.Object) (answer, error) {
 
 // patchView patches a view.
 func (s *Server) patchView(c *call, pt types.PatchType, data []byte) (answer, error) {
-	sub := c.sv.kind.Subresources[c.sub]
+	sub := c.sv.kind.Subresource(c.sv.version, c.sub)
 	v := c.sv.view(sub)
 	if v.same {
 		return s.patch(c, pt, data)
 	}
-	return s.changeView(c, sub, func(old kinds.Object) (kinds.Object, error) {
-		view, err := sub.Get(old)
-		if err != nil {
-			return nil, err
+	warned := len(c.warnings)
+	return s.changeView(c, sub, func(live kinds.Object) (kinds.Object, error) {
+		c.warnings = c.warnings[:warned]
+		if isApply(pt) {
+			obj, err := s.applyOnto(c, s.fieldsOfView(c.sv.resource, c.sub, v), live, data, pt, apply.Request{Subresource: c.sub, Manager: c.fieldManager()})
+			c.tracked = err == nil
+			return obj, err
 		}
-		view.GetObjectKind().SetGroupVersionKind(v.gvk)
-		return applyPatch(c, pt, data, view, v.newObject, v.gvk)
+		return applyPatch(c, pt, data, live, v.newObject, v.gvk)
 	})
 }
 
 // changeView writes the object as a changed view of it says, under the rules
-// of the object.
-func (s *Server) changeView(c *call, sub *kinds.Subresource, view func(old kinds.Object) (kinds.Object, error)) (answer, error) {
+// of the object. change makes the new view of the one that is there.
+func (s *Server) changeView(c *call, sub *kinds.Subresource, change func(live kinds.Object) (kinds.Object, error)) (answer, error) {
 	ch := c.sv.mainChange()
 	if sub.PrepareUpdate != nil {
 		ch.prepare = sub.PrepareUpdate
@@ -155,9 +159,23 @@ func (s *Server) changeView(c *call, sub *kinds.Subresource, view func(old kinds
 		ch.validate = sub.ValidateUpdate
 	}
 	ch.make = func(old kinds.Object) (kinds.Object, error) {
-		v, err := view(old)
+		managers := newViewManagers(c.sv, c.sub, old)
+		live, err := sub.Get(old)
 		if err != nil {
 			return nil, err
+		}
+		live.GetObjectKind().SetGroupVersionKind(sub.GroupVersionKind)
+		if err := managers.show(live); err != nil {
+			return nil, err
+		}
+		c.tracked = false
+		v, err := change(live)
+		if err != nil {
+			return nil, err
+		}
+		if !c.tracked {
+			s.fieldsOfView(c.sv.resource, c.sub, c.sv.view(sub)).Track(live, v, apply.Request{Subresource: c.sub, Manager: c.fieldManager()})
+			c.tracked = true
 		}
 		obj, errs := sub.Set(old, v)
 		if len(errs) > 0 {
@@ -167,7 +185,7 @@ func (s *Server) changeView(c *call, sub *kinds.Subresource, view func(old kinds
 		if uid := v.GetUID(); uid != "" {
 			obj.SetUID(uid)
 		}
-		return obj, nil
+		return obj, managers.keep(v, obj)
 	}
 	a, err := s.change(c, ch)
 	if err != nil {

@@ -13,7 +13,7 @@ type topics struct {
 
 // subscriber is who gets changes.
 type subscriber struct {
-	res    *resource
+	res    *resource // guarded by the hub's mu where moved is set
 	filter *filter
 	limit  int // most changes queued, more cuts it off; 0: no limit
 
@@ -21,12 +21,15 @@ type subscriber struct {
 	// cut, when not nil, frees a reader who is stuck in a write when the
 	// subscriber is cut off. It must not block.
 	cut func()
+	// moved, when not nil, lets the subscriber live on when the kind that it
+	// follows is replaced: it is told by what. Else its end has come.
+	moved func(*resource)
 
 	mu    sync.Mutex
 	queue []*change // guarded by mu
 	woken bool      // owned by the hub; in topics.woken
 	lost  bool      // guarded by mu; cut off, the queue is gone
-	ended bool      // guarded by mu; the server stops
+	ended bool      // guarded by mu; the server stops, or the kind went or changed
 }
 
 // spareMax bounds the slices that a subscriber keeps for the next changes: after

@@ -21,15 +21,34 @@ var nameColumns = []kinds.Column{
 		Cell: func(obj kinds.Object) any { return obj.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z") }},
 }
 
-func (res *resource) columns() []kinds.Column {
-	if len(res.kind.Columns) > 0 {
-		return res.kind.Columns
+func (sv *served) columns() []kinds.Column {
+	switch {
+	case len(sv.version.Columns) > 0:
+		return sv.version.Columns
+	case len(sv.kind.Columns) > 0:
+		return sv.kind.Columns
 	}
 	return nameColumns
 }
 
+// cells is the row of an object.
+func (sv *served) cells(obj kinds.Object) ([]any, error) {
+	cols := sv.columns()
+	if len(sv.version.Columns) > 0 {
+		var err error
+		if obj, err = sv.fromHub(obj); err != nil {
+			return nil, err
+		}
+	}
+	cells := make([]any, len(cols))
+	for i := range cols {
+		cells[i] = cols[i].Cell(obj)
+	}
+	return cells, nil
+}
+
 func (x *exchange) columns() []metav1.TableColumnDefinition {
-	cols := x.call.sv.resource.columns()
+	cols := x.call.sv.columns()
 	out := make([]metav1.TableColumnDefinition, len(cols))
 	for i, c := range cols {
 		out[i] = c.TableColumnDefinition
@@ -59,12 +78,11 @@ func (x *exchange) table(entries []*entry, meta metav1.ListMeta, columns bool) (
 	if columns {
 		t.ColumnDefinitions = x.columns()
 	}
-	cols := x.call.sv.resource.columns()
 	t.Rows = make([]metav1.TableRow, 0, len(entries))
 	for _, e := range entries {
-		row := metav1.TableRow{Cells: make([]any, len(cols))}
-		for i := range cols {
-			row.Cells[i] = cols[i].Cell(e.obj)
+		var row metav1.TableRow
+		if row.Cells, err = x.call.sv.cells(e.obj); err != nil {
+			return nil, err
 		}
 		if row.Object, err = x.rowObject(e, include); err != nil {
 			return nil, err
@@ -87,7 +105,7 @@ func (x *exchange) rowObject(e *entry, include metav1.IncludeObjectPolicy) (runt
 }
 
 func (x *exchange) bookmarkRow(obj kinds.Object) (metav1.TableRow, error) {
-	cells := make([]any, len(x.call.sv.resource.columns()))
+	cells := make([]any, len(x.call.sv.columns()))
 	data, err := marshalJSON(partialMetadata(obj))
 	return metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Raw: data}}, err
 }

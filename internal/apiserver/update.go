@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +15,6 @@ import (
 	"github.com/setpoint-project/setpoint/internal/store"
 )
 
-// maxWriteTries bounds how often a write that lost a race is tried again.
-const maxWriteTries = 100
-
 // write is how one kind of write makes a new object of an old one.
 type write struct {
 	// make returns the new object in the hub version, which is then ours. old
@@ -31,6 +27,9 @@ type write struct {
 	mayCreate bool
 	// trusted leaves out admission and validation (binding).
 	trusted bool
+	// settled: what make returns is as reading it back would give it, as long as
+	// old is, with which it may share what it did not change (binding).
+	settled bool
 }
 
 // mainChange has the rules for the object itself.
@@ -98,11 +97,13 @@ func (c *call) checkNames(obj kinds.Object) error {
 }
 
 // change reads the object, makes the new one, and writes it if nobody wrote
-// in between; else it starts over.
+// in between; else it starts over, as long as the request has time: whoever
+// loses a race lost it to somebody who got on. What names a revision has one
+// try only.
 func (s *Server) change(c *call, ch write) (answer, error) {
 	res := c.sv.resource
 	key := res.key(c.namespace, c.name)
-	for range maxWriteTries {
+	for {
 		if err := c.ctx.Err(); err != nil {
 			return answer{}, err
 		}
@@ -118,7 +119,6 @@ func (s *Server) change(c *call, ch write) (answer, error) {
 			return a, err
 		}
 	}
-	return answer{}, apierrors.NewConflict(res.gr, c.name, errOptimisticLock)
 }
 
 func (s *Server) createOnChange(c *call, ch write) (answer, error) {
@@ -151,6 +151,9 @@ func (s *Server) changeRecord(c *call, ch write, rec *store.Record) (a answer, a
 	}
 	if err := s.checkVersion(c, obj, old); err != nil {
 		return answer{}, false, err
+	}
+	if !ch.trusted {
+		s.track(c, obj, old)
 	}
 	req := &admission.Request{Operation: admission.Update, Object: obj, Old: old, Name: c.name}
 	done := func(error) {}
@@ -200,7 +203,7 @@ func (s *Server) changeAdmitted(c *call, ch write, req *admission.Request, rec *
 		ch.prepare(c.ctx, obj, old)
 	}
 	if !ch.trusted {
-		if errs := res.validateChanged(c.ctx, obj, old, ch.validate); len(errs) > 0 {
+		if errs := c.sv.validateChanged(c.ctx, c.sub, obj, old, ch.validate); len(errs) > 0 {
 			return answer{}, false, apierrors.NewInvalid(res.hub.gvk.GroupKind(), c.name, errs)
 		}
 		if err := s.validateAdmission(c, req); err != nil {
@@ -218,10 +221,15 @@ func (s *Server) changeAdmitted(c *call, ch write, req *admission.Request, rec *
 	if len(value) > maxObject {
 		return answer{}, false, errTooLargeObject
 	}
-	if bytes.Equal(value, rec.Value) && !res.removable(obj) {
+	if res.unchanged(value, rec.Value, obj, old) && !res.removable(obj) {
 		return answer{code: http.StatusOK, entry: oldEntry}, false, nil
 	}
 	e := &entry{res: res, obj: obj}
+	if !ch.settled {
+		if e, err = s.written(res, obj, value); err != nil {
+			return answer{}, false, err
+		}
+	}
 	if c.dryRun {
 		return answer{code: http.StatusOK, entry: e}, false, nil
 	}

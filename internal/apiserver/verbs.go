@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -28,6 +29,9 @@ func (x *exchange) readBody() (data []byte, release func(), err error) {
 	buf.Reset()
 	if _, err := buf.ReadFrom(io.LimitReader(x.r.Body, maxBody+1)); err != nil {
 		bufferPool.Put(buf)
+		if late := x.call.ctx.Err(); late != nil {
+			return nil, nil, late
+		}
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
 	if buf.Len() > maxBody {
@@ -42,7 +46,7 @@ func (x *exchange) readBody() (data []byte, release func(), err error) {
 }
 
 func (x *exchange) negotiate() (err error) {
-	x.pres, err = negotiate(x.r, false)
+	x.pres, err = negotiate(x.r, false, x.call.sv == nil || x.call.sv.wire != nil)
 	return err
 }
 
@@ -64,6 +68,9 @@ func (x *exchange) serveGet() error {
 
 // get reads one object.
 func (s *Server) get(c *call) (answer, error) {
+	if c.sv.computed() {
+		return s.getComputed(c)
+	}
 	rec, _, err := s.store.Get(c.ctx, c.sv.key(c.namespace, c.name))
 	if err != nil {
 		return answer{}, storeError(err)
@@ -76,7 +83,6 @@ func (s *Server) get(c *call) (answer, error) {
 }
 
 func (x *exchange) serveCreate() error {
-	defer x.limit()()
 	if err := x.negotiate(); err != nil {
 		return err
 	}
@@ -92,7 +98,6 @@ func (x *exchange) serveCreate() error {
 }
 
 func (x *exchange) serveUpdate() error {
-	defer x.limit()()
 	if err := x.negotiate(); err != nil {
 		return err
 	}
@@ -146,11 +151,7 @@ func (x *exchange) decodeAs(kind string, decode func([]byte, medium) (kinds.Obje
 }
 
 func (x *exchange) servePatch() error {
-	defer x.limit()()
 	if err := x.negotiate(); err != nil {
-		return err
-	}
-	if err := x.query.writeOptions(&x.call, "PatchOptions"); err != nil {
 		return err
 	}
 	pt, data, release, err := x.readPatch()
@@ -167,12 +168,18 @@ func (x *exchange) readPatch() (types.PatchType, []byte, func(), error) {
 	if err := checkPatchType(x.call.sv, pt); err != nil {
 		return "", nil, nil, err
 	}
+	if err := x.query.patchOptions(&x.call, pt); err != nil {
+		return "", nil, nil, err
+	}
 	data, release, err := x.readBody()
+	if err == nil && !isApply(pt) && !json.Valid(data) {
+		release()
+		err = apierrors.NewBadRequest("invalid JSON patch")
+	}
 	return pt, data, release, err
 }
 
 func (x *exchange) serveDelete() error {
-	defer x.limit()()
 	if err := x.negotiate(); err != nil {
 		return err
 	}
@@ -224,10 +231,14 @@ func decodeDeleteOptions(data []byte, m medium) (*metav1.DeleteOptions, error) {
 			err = opts.Unmarshal(raw)
 		}
 	default:
-		if m == mediumYAML {
-			if data, _, err = yamlToJSON(data, fieldsIgnore); err != nil {
-				break
-			}
+		switch m {
+		case mediumYAML:
+			data, _, err = yamlToJSON(data, fieldsIgnore)
+		case mediumCBOR:
+			data, err = cborToJSON(data)
+		}
+		if err != nil {
+			break
 		}
 		err = unmarshalJSON(data, opts)
 		if opts.Kind != "" && opts.Kind != want.Kind && err == nil {

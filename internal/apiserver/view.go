@@ -2,11 +2,14 @@ package apiserver
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/store"
 )
 
@@ -20,7 +23,7 @@ import (
 // for.
 type view struct {
 	s        *Server
-	sv       *served
+	cur      atomic.Pointer[served] // a custom kind may change under it
 	filter   *filter
 	metadata bool
 	err      error // it may not, or cannot, be shown
@@ -34,7 +37,8 @@ type view struct {
 
 	mu       sync.Mutex
 	loaded   bool                     // guarded by mu
-	from     int64                    // guarded by mu; indexes and members are as of here
+	from     int64                    // guarded by mu; indexes and members show all up to here
+	upTo     int64                    // guarded by mu; and nothing younger than this
 	members  map[string]*store.Record // guarded by mu; by key, where a selector chooses
 	indexes  map[string]*index        // guarded by mu
 	pending  []viewEvent              // guarded by mu; not yet told to handlers
@@ -64,8 +68,11 @@ type viewKey struct {
 
 // View implements client.Interface. Views with equal options are one.
 func (p *inProcess) View(res client.Resource, opts client.ViewOptions) client.View {
+	if r := p.elsewhere(res); r != nil {
+		return r.View(res, opts)
+	}
 	s := p.s
-	sv := s.byGVR[res]
+	sv := s.catalog().byGVR[res]
 	if sv == nil {
 		return failedView(errNotServed())
 	}
@@ -73,7 +80,7 @@ func (p *inProcess) View(res client.Resource, opts client.ViewOptions) client.Vi
 	if err := s.authorize(c.ctx, c.attributes()); err != nil {
 		return failedView(err)
 	}
-	f, err := newFilter(sv.resource, opts.Namespace, opts.LabelSelector, opts.FieldSelector)
+	f, err := newFilter(sv, opts.Namespace, opts.LabelSelector, opts.FieldSelector)
 	if err != nil {
 		return failedView(err)
 	}
@@ -83,10 +90,12 @@ func (p *inProcess) View(res client.Resource, opts client.ViewOptions) client.Vi
 	v := s.views[key]
 	if v == nil {
 		v = &view{
-			s: s, sv: sv, filter: f, metadata: opts.Metadata,
+			s: s, filter: f, metadata: opts.Metadata,
 			sub: newSubscriber(sv.resource, f, 0), done: make(chan struct{}), synced: make(chan struct{}), gone: make(chan struct{}),
 			indexes: map[string]*index{},
 		}
+		v.cur.Store(sv)
+		v.sub.moved = v.move
 		if !f.plain() {
 			v.members = map[string]*store.Record{}
 		}
@@ -97,6 +106,15 @@ func (p *inProcess) View(res client.Resource, opts client.ViewOptions) client.Vi
 		}
 	}
 	return v
+}
+
+// served is the version that the view shows.
+func (v *view) served() *served { return v.cur.Load() }
+
+// move makes the view show what its kind has become. The hub calls it.
+func (v *view) move(res *resource) {
+	v.cur.Store(res.in(v.served()))
+	res.readers.views.Add(1)
 }
 
 // failedView shows nothing and says why.
@@ -136,7 +154,7 @@ func (v *view) run() {
 	}
 	defer v.s.hub.unsubscribe(v.sub)
 	if err := v.load(ctx); err != nil {
-		v.s.log.Error("a view cannot be shown", "resource", v.sv.gvr.String(), "error", err)
+		v.s.log.Error("a view cannot be shown", "resource", v.served().gvr.String(), "error", err)
 		return
 	}
 	for {
@@ -151,13 +169,13 @@ func (v *view) run() {
 
 // load makes the first picture.
 func (v *view) load(ctx context.Context) error {
-	got, err := v.s.store.Range(ctx, store.Range{Prefix: v.filter.prefix(v.sv.resource)})
+	got, err := v.s.store.Range(ctx, store.Range{Prefix: v.filter.prefix(v.served().resource)})
 	if err != nil {
 		return err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.from = got.Revision
+	v.from, v.upTo = got.Revision, got.Revision
 	for _, rec := range got.Records {
 		if v.shows(rec) != nil && v.members != nil {
 			v.members[rec.Key] = rec
@@ -174,7 +192,7 @@ func (v *view) load(ctx context.Context) error {
 // shows returns the entry of a record that the view shows, else nil. It does
 // not count as a use of the entry: see used.
 func (v *view) shows(rec *store.Record) *entry {
-	res := v.sv.resource
+	res := v.served().resource
 	if ns, name := res.names(rec.Key); !v.filter.matchesKey(ns, name) {
 		return nil
 	}
@@ -199,12 +217,14 @@ func (v *view) drainLocked() {
 	for _, c := range changes {
 		if c.ev.Record.Revision > v.from {
 			v.applyLocked(c)
+			v.upTo = c.ev.Record.Revision
 		}
 	}
 	if len(changes) > 0 {
 		v.spare = changes
 	}
 	v.from = max(v.from, at)
+	v.upTo = max(v.upTo, v.from)
 }
 
 func (v *view) applyLocked(c *change) {
@@ -270,16 +290,14 @@ func (ix *index) remove(key string) {
 	}
 }
 
-// snapshotLocked lists the records that the view shows at v.from.
+// snapshotLocked lists the records that the view shows. They are those of upTo,
+// since what was taken in before the hub said that it was done with it will not
+// come again.
 func (v *view) snapshotLocked(ctx context.Context) []*store.Record {
 	if v.members != nil {
-		out := make([]*store.Record, 0, len(v.members))
-		for _, rec := range v.members {
-			out = append(out, rec)
-		}
-		return out
+		return v.chosenLocked()
 	}
-	r := store.Range{Prefix: v.filter.prefix(v.sv.resource), Revision: v.from}
+	r := store.Range{Prefix: v.filter.prefix(v.served().resource), Revision: v.upTo}
 	got, err := v.s.store.Range(ctx, r)
 	if err != nil { // compacted: what is there now, and some changes told twice
 		r.Revision = 0
@@ -296,7 +314,7 @@ func (v *view) snapshotLocked(ctx context.Context) []*store.Record {
 
 func (v *view) fillLocked(ctx context.Context, ix *index) {
 	for _, rec := range v.snapshotLocked(ctx) {
-		e, err := v.s.peek(v.sv.resource, rec)
+		e, err := v.s.peek(v.served().resource, rec)
 		if err != nil {
 			continue
 		}
@@ -321,37 +339,43 @@ func (v *view) tell(ctx context.Context) {
 	v.mu.Unlock()
 	for _, ev := range pending {
 		old, now := v.object(ev.old), v.object(ev.new)
+		// What cannot be converted is not gone.
+		hidden := now == nil && (ev.new != nil || old == nil)
 		for _, h := range handlers {
-			if !h.removed.Load() {
+			if !hidden && !h.removed.Load() {
 				h.f(old, now)
 			}
 		}
 	}
 	for _, rec := range there {
-		e, err := v.s.peek(v.sv.resource, rec)
+		e, err := v.s.peek(v.served().resource, rec)
 		if err != nil {
 			continue
 		}
 		obj := v.object(e)
 		for _, h := range fresh {
-			if !h.removed.Load() {
+			if obj != nil && !h.removed.Load() {
 				h.f(nil, obj)
 			}
 		}
 	}
 }
 
-// object is what the view shows of an entry.
+// object is what the view shows of an entry; nil when there is none, or when it
+// cannot be converted.
 func (v *view) object(e *entry) client.Object {
 	if e == nil {
 		return nil
 	}
-	obj, err := v.sv.fromHub(e.obj)
+	if v.metadata { // which no conversion is needed for: it may be slow, or fail
+		return partialMetadata(e.obj)
+	}
+	obj, err := v.served().fromHub(e.obj)
 	if err != nil {
 		return nil
 	}
-	if v.metadata {
-		return partialMetadata(obj)
+	if d, ok := obj.(kinds.Dynamic); ok {
+		return d.Unstructured()
 	}
 	return obj
 }
@@ -360,7 +384,7 @@ func (v *view) Get(namespace, name string) client.Object {
 	if v.err != nil {
 		return nil
 	}
-	rec, _, err := v.s.store.Get(context.Background(), v.sv.key(namespace, name))
+	rec, _, err := v.s.store.Get(context.Background(), v.served().key(namespace, name))
 	if err != nil || rec == nil {
 		return nil
 	}
@@ -387,27 +411,32 @@ func (v *view) List(namespace string) []client.Object {
 			}
 			f.namespace = namespace
 		}
-		got, err := v.s.store.Range(context.Background(), store.Range{Prefix: f.prefix(v.sv.resource)})
+		got, err := v.s.store.Range(context.Background(), store.Range{Prefix: f.prefix(v.served().resource)})
 		if err != nil {
 			return nil
 		}
 		return v.objects(got.Records, namespace)
 	}
+	return v.objects(v.chosen(), namespace)
+}
+
+// chosen are the records that a selector chooses now.
+func (v *view) chosen() []*store.Record {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.drainLocked()
-	records := make([]*store.Record, 0, len(v.members))
-	for _, rec := range v.members {
-		records = append(records, rec)
-	}
-	v.mu.Unlock()
-	return v.objects(records, namespace)
+	return v.chosenLocked()
+}
+
+func (v *view) chosenLocked() []*store.Record {
+	return slices.AppendSeq(make([]*store.Record, 0, len(v.members)), maps.Values(v.members))
 }
 
 func (v *view) objects(records []*store.Record, namespace string) []client.Object {
 	out := make([]client.Object, 0, len(records))
 	for _, rec := range records {
 		if namespace != "" {
-			if ns, _ := v.sv.names(rec.Key); ns != namespace {
+			if ns, _ := v.served().names(rec.Key); ns != namespace {
 				continue
 			}
 		}
@@ -416,6 +445,30 @@ func (v *view) objects(records []*store.Record, namespace string) []client.Objec
 		}
 	}
 	return out
+}
+
+// EachVersion is client.EachVersion.
+func (v *view) EachVersion(f func(namespace, name, resourceVersion string)) {
+	if v.err != nil {
+		return
+	}
+	res := v.served().resource
+	if v.members == nil {
+		got, err := v.s.store.Range(context.Background(), store.Range{Prefix: v.filter.prefix(res)})
+		if err != nil {
+			return
+		}
+		for _, rec := range got.Records {
+			if ns, name := res.names(rec.Key); v.filter.matchesKey(ns, name) {
+				f(ns, name, formatRevision(rec.Revision))
+			}
+		}
+		return
+	}
+	for _, rec := range v.chosen() {
+		ns, name := res.names(rec.Key)
+		f(ns, name, formatRevision(rec.Revision))
+	}
 }
 
 func (v *view) Index(name string, values func(client.Object) []string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,8 +42,15 @@ type stream struct {
 	bookmarks  bool
 	endInitial bool          // say when initial is through
 	timeout    time.Duration // of the whole watch
+	opened     func()        // called when initial is through, if not nil
 	spare      []*change
 	err        error // to be sent as the first event
+
+	evs        []event // empty, to be used again
+	end        time.Time
+	mark       time.Time // when the next bookmark is due; end: never
+	marksEvery time.Duration
+	timer      *time.Timer // wakes sub when either comes
 }
 
 // event is one event of a stream.
@@ -56,7 +64,7 @@ type event struct {
 // watch are kept for the stream.
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-watch
 func (s *Server) openWatch(c *call, opts *metav1.ListOptions, cut func()) (*stream, error) {
-	f, err := newFilter(c.sv.resource, c.namespace, opts.LabelSelector, opts.FieldSelector)
+	f, err := newFilter(c.sv, c.namespace, opts.LabelSelector, opts.FieldSelector)
 	if err != nil {
 		return nil, err
 	}
@@ -114,12 +122,15 @@ func (st *stream) close() {
 }
 
 // catchUp reads from the store's history what came between the revision that
-// the reader knows and the one at which the subscription began.
+// the reader knows and the one at which the subscription began. It reads the
+// changes of everything: where nothing of the prefix has changed, a watch of
+// that alone would wait for the next change, and meanwhile the stream could not
+// end in its time.
 func (st *stream) catchUp(ctx context.Context, send func([]event, int64) error) error {
 	if st.from >= st.hubAt {
 		return nil
 	}
-	w, err := st.server.store.Watch(ctx, st.prefix, st.from)
+	w, err := st.server.store.Watch(ctx, everything, st.from)
 	if err != nil {
 		return st.historyError(err)
 	}
@@ -133,6 +144,9 @@ func (st *stream) catchUp(ctx context.Context, send func([]event, int64) error) 
 		for _, ev := range changes {
 			if ev.Record.Revision > st.hubAt {
 				break // comes by the subscription
+			}
+			if !strings.HasPrefix(ev.Record.Key, st.prefix) {
+				continue
 			}
 			c := &change{res: st.sub.res, ev: ev}
 			c.namespace, c.name = c.res.names(ev.Record.Key)
@@ -225,19 +239,20 @@ type sink interface {
 }
 
 // run drives the stream until the reader goes, the time is over or the server
-// stops.
+// stops. Nearly all of them are asleep at nearly all times: what keeps them on
+// the stack then is short, so that the runtime takes half of it back.
 func (st *stream) run(ctx context.Context, out sink) {
-	err := st.drive(ctx, out)
-	if err == nil || errors.Is(err, errWatchEnd) || ctx.Err() != nil {
-		return
+	err := st.begin(ctx, out)
+	for err == nil {
+		if err = st.turn(ctx, out); err == nil {
+			st.sleep(ctx)
+		}
 	}
-	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
-		out.fail(err)
-		out.flush()
-	}
+	st.finish(ctx, out, err)
 }
 
-func (st *stream) drive(ctx context.Context, out sink) error {
+// begin sends all up to the point from where the subscription brings it.
+func (st *stream) begin(ctx context.Context, out sink) error {
 	if st.initial != nil {
 		if err := out.initial(st.initial.records); err != nil {
 			return err
@@ -252,6 +267,9 @@ func (st *stream) drive(ctx context.Context, out sink) error {
 	if err := out.flush(); err != nil { // the header, at least
 		return err
 	}
+	if st.opened != nil {
+		st.opened()
+	}
 	err := st.catchUp(ctx, func(evs []event, _ int64) error {
 		if err := out.events(evs); err != nil {
 			return err
@@ -261,40 +279,74 @@ func (st *stream) drive(ctx context.Context, out sink) error {
 	if err != nil {
 		return err
 	}
-	end := time.NewTimer(st.timeout)
-	defer end.Stop()
-	var tick <-chan time.Time
+	st.end = time.Now().Add(st.timeout)
+	st.marksEvery = bookmarkEvery + rand.N(bookmarkEvery/10)
+	st.mark = st.end
 	if st.bookmarks {
-		t := time.NewTicker(bookmarkEvery + rand.N(bookmarkEvery/10))
-		defer t.Stop()
-		tick = t.C
+		st.mark = time.Now().Add(st.marksEvery)
 	}
-	var evs []event
-	mark, last := false, false // a bookmark is due; the time is over
-	for {
-		evs, _, err = st.pull(evs[:0])
-		if sendErr := st.send(out, evs, mark && err == nil); sendErr != nil {
-			return sendErr
-		}
-		if err != nil || last {
-			return err
-		}
-		if len(evs) > 0 && !st.pace(ctx) {
-			return ctx.Err()
-		}
-		if clear(evs); cap(evs) > spareMax {
-			evs = nil
-		}
-		mark = false
-		select {
-		case <-st.sub.signal:
-		case <-tick:
-			mark = true
-		case <-end.C:
-			mark, last = st.bookmarks, true
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	st.timer = time.AfterFunc(time.Until(st.due()), st.sub.wake)
+	return nil
+}
+
+// due is when there is something to do, whether or not anything changes.
+func (st *stream) due() time.Time {
+	if st.mark.Before(st.end) {
+		return st.mark
+	}
+	return st.end
+}
+
+// turn sends what there is to send now. errWatchEnd: that was the last.
+func (st *stream) turn(ctx context.Context, out sink) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now := time.Now()
+	last := !now.Before(st.end)
+	mark := st.bookmarks && (last || !now.Before(st.mark))
+	evs, _, err := st.pull(st.evs[:0])
+	if sendErr := st.send(out, evs, mark && err == nil); sendErr != nil {
+		return sendErr
+	}
+	if err != nil {
+		return err
+	}
+	if last {
+		return errWatchEnd
+	}
+	if len(evs) > 0 && !st.pace(ctx) {
+		return ctx.Err()
+	}
+	if clear(evs); cap(evs) > spareMax {
+		evs = nil
+	}
+	st.evs = evs
+	if mark {
+		st.mark = now.Add(st.marksEvery)
+		st.timer.Reset(time.Until(st.due()))
+	}
+	return nil
+}
+
+// sleep waits until there may be something to do.
+func (st *stream) sleep(ctx context.Context) {
+	select {
+	case <-st.sub.signal: // by the hub or the timer
+	case <-ctx.Done():
+	}
+}
+
+func (st *stream) finish(ctx context.Context, out sink, err error) {
+	if st.timer != nil {
+		st.timer.Stop()
+	}
+	if errors.Is(err, errWatchEnd) || ctx.Err() != nil {
+		return
+	}
+	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
+		out.fail(err)
+		out.flush()
 	}
 }
 

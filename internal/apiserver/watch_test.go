@@ -226,6 +226,21 @@ func TestWatchBookmarksAndTimeout(t *testing.T) {
 	})
 }
 
+// A watch from a revision since which only other kinds have changed is as alive
+// as any: it is told how far it is, and ends in its time.
+func TestWatchBehindOthersEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *apitest.Harness, c client.Interface) {
+		first := create(t, c, configMap("a"))
+		create(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+		synctest.Wait()
+		timeout := int64(5)
+		s := follow(t, c, metav1.ListOptions{ResourceVersion: first.GetResourceVersion(), AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
+		s.want()
+		time.Sleep(6 * time.Second)
+		s.want("BOOKMARK ", "END")
+	})
+}
+
 func TestWatchEndsWithServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *apitest.Harness, c client.Interface) {
 		s := follow(t, c, metav1.ListOptions{})

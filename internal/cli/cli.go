@@ -1,7 +1,8 @@
 // Package cli is the command line of setpoint: a thin layer of flags over
 // package cluster. Every command prints what it did and, where it helps, what
 // to type next. An error is one line on standard error and exit status 1; a
-// wrong flag or argument is status 2.
+// wrong flag or argument is status 2, a disk that failed under a cluster, or
+// kept it from opening, status 3.
 package cli
 
 import (
@@ -12,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -43,6 +45,7 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	var code exitCode
 	var usage usageError
+	var disk *cluster.StoreError
 	switch {
 	case err == nil:
 		return 0
@@ -53,6 +56,9 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 		return 2
 	}
 	fmt.Fprintf(errOut, "error: %v\n", err)
+	if errors.As(err, &disk) {
+		return 3
+	}
 	return 1
 }
 
@@ -88,15 +94,21 @@ claim; a room of loops makes it true and keeps it true.
 		// Flags before `kubectl` are ours, those after it are not.
 		TraverseChildren: true,
 		Args:             cobra.NoArgs,
-		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) (err error) {
+			if c.dataDir != "" { // what is printed holds in any folder
+				c.dataDir, err = filepath.Abs(c.dataDir)
+			}
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.PersistentFlags().StringVar(&c.dataDir, "data-dir", defaultDataDir(), "folder that holds everything the cluster keeps")
-	root.PersistentFlags().StringVar(&c.logLevel, "log-level", "warn", "least level that is logged to standard error: debug, info, warn, error")
+	root.PersistentFlags().StringVar(&c.dataDir, "data-dir", defaultDataDir(), "`DIR` that holds everything the cluster keeps; SETPOINT_DATA_DIR sets another default")
+	root.PersistentFlags().StringVar(&c.logLevel, "log-level", "warn", "least `LEVEL` that is logged to standard error: debug, info, warn, error")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddGroup(&cobra.Group{ID: "cluster", Title: "Run a cluster:"}, &cobra.Group{ID: "use", Title: "Use it:"}, &cobra.Group{ID: "parts", Title: "Run its parts alone:"})
 	for id, cmds := range map[string][]*cobra.Command{
-		"cluster": {newUp(c), newDown(c), newStatus(c)},
-		"use":     {newKubectl(c), newImage(c), newDemo(c)},
+		"cluster": {newUp(c), newDown(c), newStatus(c), newWhy(c)},
+		"use":     {newKubectl(c), newImage(c), newDemo(c), newEnvtest()},
 		"parts":   {newServer(c), newControllers(c), newScheduler(c), newAgent(c), newSimnodes(c)},
 	} {
 		for _, cmd := range cmds {
@@ -124,7 +136,7 @@ func (c *common) call() string {
 	if strings.Contains(os.Args[0], "setpoint") {
 		program = os.Args[0] // as it was typed: it need not be in the PATH
 	}
-	if c.dataDir != defaultDataDir() {
+	if dir, err := filepath.Abs(defaultDataDir()); err != nil || c.dataDir != dir {
 		program += " --data-dir " + c.dataDir
 	}
 	return program

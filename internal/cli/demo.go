@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,7 +31,8 @@ func newDemo(c *common) *cobra.Command {
 		Short: "File a Deployment of three, delete a pod, and watch the loops close the gap",
 		Long: `File the Deployment and the Service "hello" in the namespace default, with an
 image that setpoint carries. Once all three pods are ready, delete one, and print
-each step by which the loops replace it, with its time.`,
+each step by which the loops replace it, with its time. It may be shown again and
+again.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := openAPI(c.dataDir)
@@ -58,6 +60,7 @@ type demo struct {
 	out     io.Writer
 	changes chan change
 	start   time.Time
+	quiet   bool // nothing is told
 
 	pods       map[string]*corev1.Pod
 	endpoints  map[string]bool // ready addresses
@@ -76,26 +79,48 @@ const demoSelector = "labelSelector=app%3Dhello"
 
 func (d *demo) run(ctx context.Context) error {
 	d.pods, d.endpoints = map[string]*corev1.Pod{}, map[string]bool{}
+	d.quiet = true // what is there already is no news
 	for kind, path := range map[string]string{
 		"Deployment":    "/apis/apps/v1/namespaces/default/deployments?fieldSelector=metadata.name%3Dhello",
 		"Pod":           "/api/v1/namespaces/default/pods?" + demoSelector,
 		"EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dhello",
 	} {
-		body, err := d.api.stream(ctx, http.MethodGet, path+"&watch=1", "", nil)
+		var list struct {
+			Metadata struct{ ResourceVersion string }
+			Items    []json.RawMessage
+		}
+		if err := d.api.do(ctx, http.MethodGet, path, "", nil, &list); err != nil {
+			return err
+		}
+		for _, item := range list.Items {
+			if err := d.take(change{kind: kind, object: item}); err != nil {
+				return err
+			}
+		}
+		body, err := d.api.stream(ctx, http.MethodGet, path+"&watch=1&resourceVersion="+list.Metadata.ResourceVersion, "", nil)
 		if err != nil {
 			return err
 		}
 		defer body.Close()
 		go d.follow(ctx, kind, body)
 	}
-	d.start = time.Now()
+	d.quiet, d.start = false, time.Now()
+	filed := false
 	for path, manifest := range map[string]string{"/api/v1/namespaces/default/services": demoService, "/apis/apps/v1/namespaces/default/deployments": demoDeployment} {
 		err := d.api.do(ctx, http.MethodPost, path, "application/json", strings.NewReader(manifest), nil)
 		if err != nil && !strings.Contains(err.Error(), "already exists") {
 			return err
 		}
+		filed = filed || err == nil
 	}
-	fmt.Fprintln(d.out, "you filed a claim: Deployment hello, three replicas, and Service hello")
+	if filed {
+		fmt.Fprintln(d.out, "you filed a claim: Deployment hello, three replicas, and Service hello")
+	} else {
+		fmt.Fprintln(d.out, "the claim is filed already: Deployment hello and Service hello")
+	}
+	if d.deployment != nil && d.wanted() == 0 {
+		return errors.New("Deployment hello is scaled to 0, so there is no pod to delete: `setpoint kubectl scale deployment hello --replicas 3`")
+	}
 	if err := d.until(ctx, func() bool { return d.settled() }); err != nil {
 		return err
 	}
@@ -105,7 +130,7 @@ func (d *demo) run(ctx context.Context) error {
 			victim = name
 		}
 	}
-	fmt.Fprintf(d.out, "\nall three are ready. Now one pod is deleted by hand, and the room of loops closes the gap:\n")
+	fmt.Fprintf(d.out, "\nall %d replicas are ready. Now one pod is deleted by hand, and the room of loops closes the gap:\n", d.wanted())
 	d.start = time.Now()
 	d.line("you", "delete pod %s", victim)
 	if err := d.api.do(ctx, http.MethodDelete, "/api/v1/namespaces/default/pods/"+victim, "", nil, nil); err != nil {
@@ -114,9 +139,13 @@ func (d *demo) run(ctx context.Context) error {
 	return d.until(ctx, func() bool { return d.pods[victim] == nil && d.settled() })
 }
 
-// settled: three pods, all ready and reachable, and the Deployment says so.
+// wanted is how many pods are claimed: three, unless somebody scaled it since.
+func (d *demo) wanted() int { return int(*d.deployment.Spec.Replicas) }
+
+// settled: as many pods as are claimed, all ready and reachable, and the
+// Deployment says so.
 func (d *demo) settled() bool {
-	if len(d.pods) != 3 || d.deployment == nil || d.deployment.Status.ReadyReplicas != 3 || d.deployment.Status.ObservedGeneration != d.deployment.Generation {
+	if d.deployment == nil || len(d.pods) != d.wanted() || int(d.deployment.Status.ReadyReplicas) != d.wanted() || d.deployment.Status.ObservedGeneration != d.deployment.Generation {
 		return false
 	}
 	for _, p := range d.pods {
@@ -164,6 +193,9 @@ func (d *demo) until(ctx context.Context, done func() bool) error {
 }
 
 func (d *demo) line(who, format string, args ...any) {
+	if d.quiet {
+		return
+	}
 	fmt.Fprintf(d.out, "%7.1f ms  %-14s %s\n", float64(time.Since(d.start).Microseconds())/1000, who, fmt.Sprintf(format, args...))
 }
 

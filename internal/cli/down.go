@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,9 @@ data folder: the next ` + "`setpoint up`" + ` makes it true again.`,
 			if err := cluster.Down(cmd.Context(), cluster.Options{DataDir: c.dataDir, Logger: log}, purge); err != nil {
 				return err
 			}
-			if purge {
+			if _, err := os.Stat(c.dataDir); purge && err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "down; the cluster in %s is gone, what else is there stays\n", c.dataDir)
+			} else if purge {
 				fmt.Fprintf(cmd.OutOrStdout(), "down; %s is gone\n", c.dataDir)
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "down; what was filed stays in %s\n", c.dataDir)

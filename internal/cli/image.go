@@ -31,7 +31,7 @@ func newImageImport(c *common) *cobra.Command {
 		Example: "  docker save web:1 | setpoint image import -",
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			socket, err := cluster.RuntimeSocket(c.dataDir)
+			socket, err := cluster.RuntimeSocket(cmd.Context(), c.dataDir, teller(cmd))
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func newImageList(c *common) *cobra.Command {
 		Short:   "List the images of this node",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			socket, err := cluster.RuntimeSocket(c.dataDir)
+			socket, err := cluster.RuntimeSocket(cmd.Context(), c.dataDir, teller(cmd))
 			if err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func newImageRemove(c *common) *cobra.Command {
 		Short:   "Remove images from this node",
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			socket, err := cluster.RuntimeSocket(c.dataDir)
+			socket, err := cluster.RuntimeSocket(cmd.Context(), c.dataDir, teller(cmd))
 			if err != nil {
 				return err
 			}

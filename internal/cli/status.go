@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,7 +25,8 @@ type report struct {
 	DataDir    string         `json:"dataDir"`
 	Kubeconfig string         `json:"kubeconfig"`
 	PID        int            `json:"pid,omitempty"`
-	Why        string         `json:"why,omitempty"` // it is not ready
+	Agent      string         `json:"agent,omitempty"` // this machine's node name, when the cluster is elsewhere
+	Why        string         `json:"why,omitempty"`   // it is not ready
 	Nodes      []nodeLine     `json:"nodes"`
 	Pods       map[string]int `json:"pods"` // by phase
 	Gaps       []cluster.Gap  `json:"gaps"`
@@ -32,6 +35,7 @@ type report struct {
 type nodeLine struct {
 	Name  string `json:"name"`
 	Ready bool   `json:"ready"`
+	Why   string `json:"why,omitempty"` // it is not ready
 }
 
 func newStatus(c *common) *cobra.Command {
@@ -73,6 +77,9 @@ func readStatus(ctx context.Context, dataDir string) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if state.Server != "" {
+		return agentStatus(dataDir, state), nil
+	}
 	r := &report{DataDir: dataDir, Kubeconfig: cluster.AdminKubeconfig(dataDir), URL: "https://" + state.Listen, PID: state.PID, Pods: map[string]int{}}
 	a, err := openAPI(dataDir)
 	if err != nil {
@@ -91,11 +98,14 @@ func readStatus(ctx context.Context, dataDir string) (*report, error) {
 		return nil, err
 	}
 	for _, n := range nodes.Items {
-		line := nodeLine{Name: n.Name}
+		line := nodeLine{Name: n.Name, Why: "its kubelet has not reported yet"}
 		for _, cond := range n.Status.Conditions {
 			if cond.Type == corev1.NodeReady {
-				line.Ready = cond.Status == corev1.ConditionTrue
+				line.Ready, line.Why = cond.Status == corev1.ConditionTrue, cond.Message
 			}
+		}
+		if line.Ready {
+			line.Why = ""
 		}
 		r.Nodes = append(r.Nodes, line)
 	}
@@ -109,7 +119,45 @@ func readStatus(ctx context.Context, dataDir string) (*report, error) {
 	return r, a.do(ctx, http.MethodGet, cluster.GapsPath, "", nil, &r.Gaps)
 }
 
+// agentStatus is what an agent's data folder tells. All else is told where the
+// API server runs.
+func agentStatus(dataDir string, state *cluster.State) *report {
+	r := &report{DataDir: dataDir, URL: state.Server, Agent: state.Node}
+	if r.PID, r.Ready = cluster.Running(dataDir); !r.Ready {
+		r.Why = "no process has " + dataDir
+	}
+	return r
+}
+
+// most is how many nodes that are not ready are shown one by one.
+const most = 5
+
+// printUnready says why some nodes are not ready.
+func (r *report) printUnready(w io.Writer, unready int) {
+	shown := 0
+	for _, n := range r.Nodes {
+		if n.Ready {
+			continue
+		}
+		if shown++; shown > most {
+			fmt.Fprintf(w, "           and %d more\n", unready-most)
+			return
+		}
+		fmt.Fprintf(w, "           %s is not: %s\n", n.Name, n.Why)
+	}
+}
+
 func (r *report) print(w io.Writer, call string) error {
+	if r.Agent != "" {
+		fmt.Fprintf(w, "agent      node %s of %s\n", r.Agent, r.URL)
+		fmt.Fprintf(w, "data       %s\n", r.DataDir)
+		if r.Ready {
+			fmt.Fprintf(w, "runs       process %d; its gaps are told where the API server runs\n", r.PID)
+		} else {
+			fmt.Fprintf(w, "not running: start it with: %s agent\n", call)
+		}
+		return nil
+	}
 	if !r.Ready {
 		fmt.Fprintf(w, "not running: %s\nstart it with: %s up\n", r.Why, call)
 		return nil
@@ -124,6 +172,7 @@ func (r *report) print(w io.Writer, call string) error {
 		}
 	}
 	fmt.Fprintf(w, "nodes      %d, %d ready\n", len(r.Nodes), ready)
+	r.printUnready(w, len(r.Nodes)-ready)
 	total := 0
 	for _, n := range r.Pods {
 		total += n
@@ -140,10 +189,17 @@ func (r *report) print(w io.Writer, call string) error {
 		return nil
 	}
 	fmt.Fprintf(w, "gaps       %d open\n\n", len(r.Gaps))
+	alone := slices.ContainsFunc(r.Gaps, func(g cluster.Gap) bool { return g.Part != "" })
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "LOOP\tOBJECT\tSTATE\tSINCE\tWAITS FOR\tWHY")
+	row := func(part string, cells ...string) {
+		if alone { // else there is only one process
+			cells = append([]string{part}, cells...)
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	row("PART", "LOOP", "OBJECT", "STATE", "SINCE", "WAITS FOR", "WHY")
 	for _, g := range r.Gaps {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", g.Loop, g.Key, g.State, duration.HumanDuration(time.Since(g.Since)), g.On, g.Reason)
+		row(g.Part, g.Loop, g.Key, g.State, duration.HumanDuration(time.Since(g.Since)), g.On, g.Reason)
 	}
 	return tw.Flush()
 }

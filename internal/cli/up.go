@@ -19,20 +19,29 @@ import (
 
 // clusterFlags are the flags of the commands that hold a store.
 func clusterFlags(fs *pflag.FlagSet, o *cluster.Options) {
-	fs.StringVar(&o.Listen, "listen", "", "HOST:PORT of the API server (default: as last time, else 127.0.0.1:6443 or the next free port)")
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "also write the administrator's kubeconfig to this file")
-	fs.StringVar(&o.RequestLog, "request-log", "", "write one line of JSON for each request to this file")
+	fs.StringVar(&o.Listen, "listen", "", "`HOST:PORT` of the API server (default: as last time, else 127.0.0.1:6443 or the next free port)")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "also write the administrator's kubeconfig to this `FILE`")
+	fs.StringVar(&o.AdmissionConfig, "admission-control-config-file", "", "`FILE` with an AdmissionConfiguration: defaults and exemptions of PodSecurity")
+	fs.StringVar(&o.RequestLog, "request-log", "", "write one line of JSON for each request to this `FILE`")
 	fs.DurationVar(&o.HistoryAge, "history-age", 10*time.Minute, "how long old revisions stay readable")
 	fs.Int64Var(&o.HistoryRevisions, "history-revisions", 100_000, "how many old revisions stay readable at the most")
-	fs.Var((*prefix)(&o.ClusterCIDR), "cluster-cidr", "range of the pods' addresses; only at the first start (default: a free /16 from 10.42.0.0 on)")
+	fs.Var((*prefix)(&o.ClusterCIDR), "cluster-cidr", "range of the pods' addresses; only at the first start (default: a free /16 from 10.42.0.0 on; with more than 200 simulated nodes, one with a /24 for each)")
+	fs.StringVar(&o.DNS, "dns", "", "`WHO` answers the names of services: builtin (each node), or none (a server that you install, at the tenth address of the service range) (default: as last time, else builtin)")
+	fs.StringVar(&o.LoadBalancerPool, "load-balancer-pool", "", "where Services of type LoadBalancer get their addresses from, a `POOL`: nodes (theirs), none (a balancer that you install), or ranges such as 192.0.2.16/28,192.0.2.40-192.0.2.50 (default: as last time, else nodes)")
 	fs.Var((*prefix)(&o.ServiceCIDR), "service-cidr", "range of the services' addresses; only at the first start (default: a free /16 from 10.43.0.0 on)")
 }
 
 // nodeFlags are the flags of the commands that run a node.
-func nodeFlags(fs *pflag.FlagSet, o *cluster.Options) {
-	fs.StringVar(&o.NodeName, "node-name", "", "name of this machine's Node (default: as last time, else its host name)")
-	fs.StringVar(&o.RuntimeEndpoint, "container-runtime-endpoint", "", "unix://PATH of a CRI runtime to use instead of the one that setpoint carries")
-	fs.Var((*address)(&o.NodeIP), "node-ip", "address by which other nodes reach this one (default for up: an address that only this machine reaches; for agent: that of the default route)")
+// ip says what --node-ip is by default.
+func nodeFlags(fs *pflag.FlagSet, o *cluster.Options, ip string) {
+	fs.StringVar(&o.NodeName, "node-name", "", "`NAME` of this machine's Node (default: as last time, else its host name)")
+	fs.StringVar(&o.RuntimeEndpoint, "container-runtime-endpoint", "", "`unix://PATH` of a CRI runtime to use instead of the one that setpoint carries")
+	fs.Var((*address)(&o.NodeIP), "node-ip", "address by which other nodes reach this one (default: as last time, else "+ip+")")
+}
+
+// schedulerFlag is the flag of the commands that run the scheduler.
+func schedulerFlag(fs *pflag.FlagSet, file *string) {
+	fs.StringVar(file, "scheduler-config", "", "`FILE` with a KubeSchedulerConfiguration: profiles, weights of plugins, extenders (default: one profile, default-scheduler)")
 }
 
 type prefix netip.Prefix
@@ -74,7 +83,9 @@ func newUp(c *common) *cobra.Command {
 		Long: `Start a whole cluster in one process: API server, loops, scheduler and, unless
 told otherwise, this machine as its node. It runs in the foreground until
 SIGTERM or Ctrl-C. Containers live on then, and the next ` + "`setpoint up`" + ` takes
-them over; ` + "`setpoint down`" + ` stops them.
+them over; ` + "`setpoint down`" + ` stops them. When the disk fails (it is full, say), before
+it is open or later, it ends with exit status 3, for whoever supervises it to
+start it again.
 
 A second cluster beside the first needs only a data folder of its own.`,
 		Example: `  setpoint up                                    # this machine is the node (as root)
@@ -89,19 +100,27 @@ A second cluster beside the first needs only a data folder of its own.`,
 			if err != nil {
 				return err
 			}
-			o.DataDir, o.Logger = c.dataDir, log
+			o.DataDir, o.Logger, o.Tell = c.dataDir, log, teller(cmd)
 			o.Ready = func(i cluster.Info) { announce(cmd.OutOrStdout(), c, i) }
 			if err := o.Validate(); err != nil {
 				return usageError{err}
 			}
+			tendHeap()
+			go restHeap(cmd.Context())
 			return cluster.Up(cmd.Context(), o)
 		},
 	}
 	cmd.Flags().StringVar(&o.Nodes, "nodes", "host", "host (this machine), none, or sim=N for N simulated nodes")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start it in the background and return once it is ready; its log goes to DATA/setpoint.log")
 	clusterFlags(cmd.Flags(), &o)
-	nodeFlags(cmd.Flags(), &o)
+	nodeFlags(cmd.Flags(), &o, "one that only this machine reaches")
+	schedulerFlag(cmd.Flags(), &o.SchedulerConfig)
 	return cmd
+}
+
+// teller prints what a start waits for.
+func teller(cmd *cobra.Command) func(string) {
+	return func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 }
 
 // announce prints the first lines: that it is ready, and what to type next.
@@ -118,14 +137,10 @@ func detached(c *common, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(c.dataDir)
-	if err != nil {
+	if err := os.MkdirAll(c.dataDir, 0o700); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	logPath := filepath.Join(dir, "setpoint.log")
+	logPath := filepath.Join(c.dataDir, "setpoint.log")
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

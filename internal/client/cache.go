@@ -49,7 +49,7 @@ func newCache(ctx context.Context) *cache {
 	}
 }
 
-// Get, List, Index, ByIndex, Handle, WaitSynced and WaitFor are View's.
+// Get, List, Index, ByIndex, CountIndex, Handle, WaitSynced and WaitFor are View's.
 
 func (c *cache) Get(namespace, name string) Object {
 	c.mu.RLock()
@@ -92,11 +92,21 @@ func (c *cache) Index(name string, values func(Object) []string) {
 func (c *cache) ByIndex(name, value string) []Object {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.indexRLocked(name).held[value]))
+}
+
+func (c *cache) CountIndex(name, value string) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.indexRLocked(name).held[value])
+}
+
+func (c *cache) indexRLocked(name string) *index {
 	ix := c.indexes[name]
 	if ix == nil {
 		panic("client: no index " + strconv.Quote(name) + " in this view")
 	}
-	return slices.Collect(maps.Values(ix.held[value]))
+	return ix
 }
 
 func (c *cache) Handle(f func(old, new Object)) (remove func()) {

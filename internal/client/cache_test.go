@@ -159,6 +159,9 @@ func TestLateIndexTakesInWhatIsThere(t *testing.T) {
 		if n := len(Indexed[*corev1.Pod](c, "parity", "0")); n != 5 {
 			t.Errorf("%d are even, want 5", n)
 		}
+		if even, odd, none := c.CountIndex("parity", "0"), c.CountIndex("parity", "1"), c.CountIndex("parity", "2"); even != 5 || odd != 5 || none != 0 {
+			t.Errorf("counted %d even, %d odd and %d of no parity", even, odd, none)
+		}
 	})
 }
 

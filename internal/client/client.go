@@ -16,6 +16,7 @@ package client
 
 import (
 	"context"
+	"net/url"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,6 +51,11 @@ type Interface interface {
 	Delete(ctx context.Context, res Resource, namespace, name string, opts metav1.DeleteOptions) error
 	DeleteCollection(ctx context.Context, res Resource, namespace string, del metav1.DeleteOptions, opts metav1.ListOptions) error
 
+	// Raw reads a path ("/apis/apps/v1/namespaces/a/deployments/b/scale") as
+	// JSON, for what has no object here: subresources, and what other servers
+	// serve behind the front door.
+	Raw(ctx context.Context, path string, query url.Values) ([]byte, error)
+
 	// View is a picture of a resource that follows the server. In process it
 	// reads the API server's own objects; over the network it lists and
 	// watches. Views with equal options are shared within a client.
@@ -61,12 +67,15 @@ type Interface interface {
 	Resources(ctx context.Context) ([]ResourceInfo, error)
 }
 
-// ResourceInfo is one served resource.
+// ResourceInfo is one served resource, or, without a name and verbs, a version
+// of a group of which nobody can say what is in it.
 type ResourceInfo struct {
 	Resource   Resource
 	Kind       string
 	Namespaced bool
 	Verbs      []string
+	// Stale says that whoever serves it does not answer now.
+	Stale bool
 }
 
 // ViewOptions narrow a View.
@@ -95,6 +104,9 @@ type View interface {
 	// with a name that exists changes nothing.
 	Index(name string, values func(Object) []string)
 	ByIndex(name, value string) []Object
+	// CountIndex is how many objects ByIndex would return, in a cost that does
+	// not depend on how many they are.
+	CountIndex(name, value string) int
 	// Handle calls f for what is there and for each change: old is nil for
 	// what is new, new is nil for what is gone. Calls come in order from one
 	// goroutine; f must be quick (put a key into a queue). A change may be
@@ -105,6 +117,22 @@ type View interface {
 	WaitSynced(ctx context.Context) error
 	// WaitFor blocks until the view shows revision or later.
 	WaitFor(ctx context.Context, resourceVersion string) error
+}
+
+// EachVersion calls f for each object that a view shows, in no particular order,
+// with its resourceVersion. Where the view can tell that without reading the
+// objects, none is read: it is for those who look again at everything now and
+// then, of which nearly all is as it was.
+func EachVersion(v View, f func(namespace, name, resourceVersion string)) {
+	if v, ok := v.(interface {
+		EachVersion(func(namespace, name, resourceVersion string))
+	}); ok {
+		v.EachVersion(f)
+		return
+	}
+	for _, obj := range v.List("") {
+		f(obj.GetNamespace(), obj.GetName(), obj.GetResourceVersion())
+	}
 }
 
 // Identity is who a client is, and the user agent that it names. Both

@@ -29,6 +29,10 @@ type Faults struct {
 	// Lag is the most by which a view is behind the server; each change is
 	// drawn its own share of it. 0: views are immediate.
 	Lag time.Duration
+	// Slow is the most that a write takes to reach the server, and its answer to
+	// come back; each is drawn its own share of it. Others write meanwhile, as
+	// they do on a busy machine. 0: writes are immediate.
+	Slow time.Duration
 }
 
 // ErrCrashed is what a Faulty client answers after its crash.
@@ -157,32 +161,54 @@ func (c *Faulty) write(ctx context.Context, w Write, do func() (Object, error)) 
 	}
 	f := c.current()
 	what := w.Verb + w.Resource.String() + w.Sub + w.Namespace + "/" + w.Name
+	if err := c.travel(ctx, f.Slow, what+"there"); err != nil {
+		return nil, c.end(n, false, err)
+	}
 	group := w.Resource.GroupResource()
 	var obj Object
 	var err error
+	done := false
 	switch x := c.draw(what); {
 	case x < f.Refuse:
 		err = apierrors.NewTooManyRequests("fault: refused", 1)
 		if c.draw(what+"refusal") < 0.5 {
 			err = apierrors.NewForbidden(group, w.Name, errors.New("fault: refused"))
 		}
-		return nil, c.end(n, false, err)
 	case x < f.Refuse+f.Conflict && w.Verb != "create":
-		return nil, c.end(n, false, apierrors.NewConflict(group, w.Name, errors.New("fault: conflict")))
-	case x > 1-f.LoseAnswer:
-		if obj, err = do(); err == nil {
-			err = apierrors.NewTimeoutError("fault: the answer is lost", 0)
-			c.end(n, true, err)
-			obj = nil
-		}
+		err = apierrors.NewConflict(group, w.Name, errors.New("fault: conflict"))
 	default:
 		obj, err = do()
-		c.end(n, err == nil, err)
+		if done = err == nil; done && x > 1-f.LoseAnswer {
+			obj, err = nil, apierrors.NewTimeoutError("fault: the answer is lost", 0)
+		}
 	}
+	c.end(n, done, err)
 	if crashes {
 		return nil, c.die(n)
 	}
+	if lost := c.travel(ctx, f.Slow, what+"back"); lost != nil {
+		return nil, c.end(n, done, lost)
+	}
 	return obj, err
+}
+
+// travel takes its share of the time that writes take at most. It fails when
+// ctx ends or the client crashes meanwhile.
+func (c *Faulty) travel(ctx context.Context, most time.Duration, what string) error {
+	if most == 0 {
+		return nil
+	}
+	share := c.draw(what)
+	arrives := time.NewTimer(time.Duration(share * share * float64(most)))
+	defer arrives.Stop()
+	select {
+	case <-arrives.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.ctx.Done():
+		return ErrCrashed
+	}
 }
 
 func (c *Faulty) begin(w Write) (n int, crashes bool) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/url"
 	"sync"
 	"time"
 
@@ -35,6 +36,13 @@ func (c *Faulty) Watch(ctx context.Context, res Resource, namespace string, opts
 		return nil, err
 	}
 	return c.inner.Watch(ctx, res, namespace, opts)
+}
+
+func (c *Faulty) Raw(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	if err := c.alive(); err != nil {
+		return nil, err
+	}
+	return c.inner.Raw(ctx, path, query)
 }
 
 func (c *Faulty) Resources(ctx context.Context) ([]ResourceInfo, error) {
@@ -156,10 +164,14 @@ func (v *faultyView) refresh() {
 	v.feed.Lock()
 	defer v.feed.Unlock()
 	there := map[types.NamespacedName]bool{}
-	for _, obj := range v.inner.List("") {
+	latest := ""
+	for _, obj := range v.inner.List("") { // in no order of revision
 		there[keyOf(obj)] = true
 		if had := v.cache.Get(obj.GetNamespace(), obj.GetName()); had == nil || Later(obj.GetResourceVersion(), had.GetResourceVersion()) {
-			v.cache.set(obj)
+			v.cache.change(obj.GetNamespace(), obj.GetName(), obj, "")
+		}
+		if Later(obj.GetResourceVersion(), latest) {
+			latest = obj.GetResourceVersion()
 		}
 	}
 	for _, obj := range v.cache.List("") {
@@ -167,6 +179,7 @@ func (v *faultyView) refresh() {
 			v.cache.remove(obj.GetNamespace(), obj.GetName(), "")
 		}
 	}
+	v.cache.move(latest)
 }
 
 // relist shows the present and tells every handler everything.
@@ -239,7 +252,10 @@ func (t *troubled) tell(old, new Object) {
 	key := keyOf(obj)
 	faults, thing := t.view.client.current(), t.view.name+key.String()
 	if new == nil && t.told[key] == nil {
-		return // it was never told of the object: a relist would not either
+		// Its making was lost, or is late. The view has shown it all the same,
+		// and who has seen it there must hear, now or at a relist, that it is
+		// gone.
+		t.told[key] = old
 	}
 	switch x := t.view.client.draw("event" + thing); {
 	case x < faults.LoseEvent:

@@ -22,6 +22,13 @@ type Recorder interface {
 	Event(obj Object, eventType, reason, format string, args ...any)
 }
 
+// Sourced is a Recorder that can record for more than one component.
+type Sourced interface {
+	Recorder
+	// As records what the component of that name does.
+	As(component string) Recorder
+}
+
 // NoEvents is a Recorder that records nothing.
 var NoEvents Recorder = noEvents{}
 
@@ -44,6 +51,9 @@ const (
 	// answer.
 	eventTries = 5
 	eventPause = 2 * time.Second
+	// maxMessage is as long as the server takes a message, in bytes.
+	maxMessage = 1024
+	cut        = "..."
 )
 
 // EventRecorder writes events. Events of one text become one with a count,
@@ -55,7 +65,7 @@ type EventRecorder struct {
 	opts  RecorderOptions
 	queue chan *corev1.Event
 	sieve *sieve
-	lost  atomic.Int64
+	lost  atomic.Int64 // dropped since too many waited
 	named atomic.Int64
 }
 
@@ -69,17 +79,41 @@ func NewRecorder(opts RecorderOptions) *EventRecorder {
 
 // Event is Recorder's.
 func (r *EventRecorder) Event(obj Object, eventType, reason, format string, args ...any) {
+	r.EventAbout(ReferenceTo(obj), eventType, reason, format, args...)
+}
+
+// EventAbout is Event for what a reference names: a container of a pod.
+func (r *EventRecorder) EventAbout(ref corev1.ObjectReference, eventType, reason, format string, args ...any) {
+	r.eventOf(r.opts.Component, ref, eventType, reason, format, args...)
+}
+
+// As is Sourced's. What is recorded is written by the Run of r.
+func (r *EventRecorder) As(component string) Recorder { return source{r, component} }
+
+type source struct {
+	recorder  *EventRecorder
+	component string
+}
+
+func (s source) Event(obj Object, eventType, reason, format string, args ...any) {
+	s.recorder.eventOf(s.component, ReferenceTo(obj), eventType, reason, format, args...)
+}
+
+func (r *EventRecorder) eventOf(component string, ref corev1.ObjectReference, eventType, reason, format string, args ...any) {
 	now := metav1.Now()
-	ref := ReferenceTo(obj)
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxMessage {
+		message = message[:maxMessage-len(cut)] + cut
+	}
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			// Names are unique in time, and within one instant of virtual time.
 			Name:      fmt.Sprintf("%s.%x", ref.Name, now.UnixNano()+r.named.Add(1)),
 			Namespace: ref.Namespace,
 		},
-		InvolvedObject: ref, Type: eventType, Reason: reason, Message: fmt.Sprintf(format, args...),
-		Source:              corev1.EventSource{Component: r.opts.Component, Host: r.opts.Host},
-		ReportingController: r.opts.Component, ReportingInstance: r.opts.Host,
+		InvolvedObject: ref, Type: eventType, Reason: reason, Message: message,
+		Source:              corev1.EventSource{Component: component, Host: r.opts.Host},
+		ReportingController: component, ReportingInstance: r.opts.Host,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if event.Namespace == "" {
@@ -91,9 +125,6 @@ func (r *EventRecorder) Event(obj Object, eventType, reason, format string, args
 		r.lost.Add(1)
 	}
 }
-
-// Lost is how many events were dropped since too many waited.
-func (r *EventRecorder) Lost() int64 { return r.lost.Load() }
 
 // Run writes events until ctx ends. What waits then is lost.
 func (r *EventRecorder) Run(ctx context.Context) error {

@@ -69,6 +69,7 @@ func TestEventsOfOneTextAreCounted(t *testing.T) {
 		for range 5 {
 			r.Event(about, "Warning", "BackOff", "again")
 			time.Sleep(time.Second)
+			synctest.Wait()
 		}
 		if len(l.events) != 1 {
 			t.Fatalf("%d events, want 1", len(l.events))
@@ -120,6 +121,28 @@ func TestManyEventsAreCombinedAndHeldBack(t *testing.T) {
 	})
 }
 
+// One recorder tells of several components, each in its name.
+func TestEventsNameTheirSource(t *testing.T) {
+	record(t, func(r *EventRecorder, l *ledger) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"}}
+		r.Event(pod, corev1.EventTypeNormal, "Done", "by itself")
+		r.As("other").Event(pod, corev1.EventTypeNormal, "Done", "by another")
+		synctest.Wait()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		got := map[string]string{}
+		for _, e := range l.events {
+			if e.ReportingController != e.Source.Component {
+				t.Errorf("the source is %s, the controller %s", e.Source.Component, e.ReportingController)
+			}
+			got[e.Message] = e.Source.Component
+		}
+		if got["by itself"] != "replicaset-controller" || got["by another"] != "other" || len(got) != 2 {
+			t.Errorf("sources are %v", got)
+		}
+	})
+}
+
 func TestEventsNeverBlock(t *testing.T) {
 	record(t, func(r *EventRecorder, l *ledger) {
 		l.refuse = fmt.Errorf("connection refused")
@@ -127,8 +150,8 @@ func TestEventsNeverBlock(t *testing.T) {
 		for i := range 3 * eventQueue {
 			r.Event(about, "Normal", "Tick", "%d", i)
 		}
-		if time.Since(start) != 0 || r.Lost() < eventQueue {
-			t.Errorf("took %v and lost %d", time.Since(start), r.Lost())
+		if time.Since(start) != 0 || r.lost.Load() < eventQueue {
+			t.Errorf("took %v and lost %d", time.Since(start), r.lost.Load())
 		}
 		l.mu.Lock()
 		l.refuse = nil

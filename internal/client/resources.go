@@ -3,9 +3,13 @@ package client
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
@@ -35,4 +39,17 @@ var (
 	Leases         = coordinationv1.SchemeGroupVersion.WithResource("leases")
 	EndpointSlices = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 	CSINodes       = storagev1.SchemeGroupVersion.WithResource("csinodes")
+
+	VolumeAttachments = storagev1.SchemeGroupVersion.WithResource("volumeattachments")
+
+	ServiceCIDRs    = networkingv1.SchemeGroupVersion.WithResource("servicecidrs")
+	IPAddresses     = networkingv1.SchemeGroupVersion.WithResource("ipaddresses")
+	NetworkPolicies = networkingv1.SchemeGroupVersion.WithResource("networkpolicies")
+
+	PodDisruptionBudgets    = policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets")
+	ResourceQuotas          = corev1.SchemeGroupVersion.WithResource("resourcequotas")
+	StorageClasses          = storagev1.SchemeGroupVersion.WithResource("storageclasses")
+	VolumeAttributesClasses = storagev1.SchemeGroupVersion.WithResource("volumeattributesclasses")
+	ClusterRoles            = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
+	SigningRequests         = certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests")
 )

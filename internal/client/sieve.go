@@ -58,7 +58,7 @@ func (s *sieve) hash(text string) uint64 { return maphash.String(s.seed, text) }
 // Nil: the event is held back. It changes event.
 func (s *sieve) pass(event *corev1.Event, now time.Time) *written {
 	object := event.Source.Component + "\x00" + event.Source.Host + "\x00" + event.InvolvedObject.Kind + "\x00" +
-		event.Namespace + "\x00" + event.InvolvedObject.Name + "\x00" + string(event.InvolvedObject.UID)
+		event.Namespace + "\x00" + event.InvolvedObject.Name + "\x00" + string(event.InvolvedObject.UID) + "\x00" + event.InvolvedObject.FieldPath
 	reason := object + "\x00" + event.Type + "\x00" + event.Reason
 
 	text := event.Message

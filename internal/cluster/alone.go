@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -19,47 +21,64 @@ import (
 	"github.com/setpoint-project/setpoint/internal/pki"
 )
 
-// RunServer runs the API server and its store alone.
-func RunServer(ctx context.Context, o Options) error {
+// RunServer runs the API server and its store alone. When the disk fails, also
+// before the store is open, the error is a StoreError.
+func RunServer(ctx context.Context, o Options) error { return blameDisk(runServer(ctx, o)) }
+
+func runServer(ctx context.Context, o Options) error {
 	begin := time.Now()
-	c, err := openCluster(&o)
+	c, err := openCluster(ctx, &o)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	p := newParts(ctx)
+	// Without them no claim comes true.
+	c.reports.expect(controllersIdentity.User, "controllers")
+	c.reports.expect(schedulerIdentity.User, "scheduler")
 	if err := c.start(p, begin); err != nil {
 		p.cancel(err)
 	}
 	return p.wait(ctx)
 }
 
-// RunControllers runs every loop but the scheduler over the network.
+// RunControllers runs every loop but the scheduler over the network. Those that
+// sign do so with the keys that lie in the data folder; where none do, they do
+// not run.
 func RunControllers(ctx context.Context, o Options, kubeconfigFile string) error {
-	return runAlone(ctx, kubeconfigFile, func(p *parts, cfg *rest.Config, dial connect) error {
+	return runAlone(ctx, kubeconfigFile, "controllers", controllersIdentity.User, o, func(p *parts, cfg *rest.Config, dial connect, gaps *gapList) error {
 		ranges, err := askRanges(ctx, cfg)
 		if err != nil {
 			return err
 		}
-		return startLoops(p, dial, ranges, cfg.CAData, &gapList{}, o.logger())
+		keys, err := signersIn(filepath.Join(o.DataDir, "pki"), cfg.CAData)
+		if err != nil {
+			return err
+		}
+		if keys.authority == nil {
+			o.logger().Warn("no keys of the cluster: certificates and token Secrets are not signed here", "folder", filepath.Join(o.DataDir, "pki"))
+		}
+		return startLoops(p, dial, ranges, cfg.CAData, keys, gaps, o.logger())
 	})
 }
 
 // RunScheduler runs the scheduler over the network.
 func RunScheduler(ctx context.Context, o Options, kubeconfigFile string) error {
-	return runAlone(ctx, kubeconfigFile, func(p *parts, _ *rest.Config, dial connect) error {
-		return startScheduler(p, dial, &gapList{}, o.logger())
+	return runAlone(ctx, kubeconfigFile, "scheduler", schedulerIdentity.User, o, func(p *parts, _ *rest.Config, dial connect, gaps *gapList) error {
+		return startScheduler(p, dial, gaps, &o)
 	})
 }
 
 // RunSimulated runs n simulated nodes over the network.
 func RunSimulated(ctx context.Context, o Options, kubeconfigFile string, n int) error {
-	return runAlone(ctx, kubeconfigFile, func(p *parts, _ *rest.Config, dial connect) error {
-		return startSimulated(p, dial, n, &gapList{}, o.logger())
+	return runAlone(ctx, kubeconfigFile, "simnodes", simulatedIdentity.User, o, func(p *parts, _ *rest.Config, dial connect, gaps *gapList) error {
+		return startSimulated(p, dial, n, gaps, o.logger())
 	})
 }
 
-func runAlone(ctx context.Context, kubeconfigFile string, start func(*parts, *rest.Config, connect) error) error {
+// runAlone runs a part over the network, and has its gaps reported as those of
+// user.
+func runAlone(ctx context.Context, kubeconfigFile, part, user string, o Options, start func(*parts, *rest.Config, connect, *gapList) error) error {
 	cfg, err := kubeconfig.Load(kubeconfigFile)
 	if err != nil {
 		return err
@@ -67,7 +86,12 @@ func runAlone(ctx context.Context, kubeconfigFile string, start func(*parts, *re
 	p := newParts(ctx)
 	remotes := &remotes{cfg: cfg}
 	defer remotes.close()
-	if err := start(p, cfg, remotes.dial); err != nil {
+	gaps := &gapList{}
+	err = startReporter(p, cfg, part, user, gaps, o.logger())
+	if err == nil {
+		err = start(p, cfg, remotes.dial, gaps)
+	}
+	if err != nil {
 		p.cancel(err)
 	}
 	return p.wait(ctx)
@@ -105,20 +129,9 @@ func askRanges(ctx context.Context, cfg *rest.Config) (Ranges, error) {
 		return ranges, err
 	}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+RangesPath, nil)
-		if err != nil {
+		again, err := getRanges(ctx, c, cfg.Host+RangesPath, &ranges)
+		if !again {
 			return ranges, err
-		}
-		res, err := c.Do(req)
-		if err == nil {
-			err = json.NewDecoder(res.Body).Decode(&ranges)
-			res.Body.Close()
-			switch {
-			case res.StatusCode >= 400 && res.StatusCode < 500:
-				return ranges, fmt.Errorf("%s%s: %s", cfg.Host, RangesPath, res.Status)
-			case res.StatusCode == http.StatusOK && err == nil:
-				return ranges, nil
-			}
 		}
 		select {
 		case <-time.After(wait):
@@ -128,14 +141,73 @@ func askRanges(ctx context.Context, cfg *rest.Config) (Ranges, error) {
 	}
 }
 
+// getRanges asks once, and tells whether it is of use to ask again.
+func getRanges(ctx context.Context, c *http.Client, url string, ranges *Ranges) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false, err
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return true, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 400 && res.StatusCode < 500 && res.StatusCode != http.StatusTooManyRequests {
+		return false, fmt.Errorf("%s: %s", url, res.Status)
+	}
+	err = json.NewDecoder(res.Body).Decode(ranges)
+	return err != nil || res.StatusCode != http.StatusOK, err
+}
+
+// ErrNoServer says that an agent does not know which cluster to join.
+var ErrNoServer = errors.New("--server is required the first time")
+
 // JoinOptions say which cluster an agent joins.
 type JoinOptions struct {
-	Server string // https://HOST:PORT
+	Server string // https://HOST:PORT; empty: as last time
 	Token  string // needed the first time
 }
 
-// RunAgent makes this machine a node of a cluster elsewhere.
+// recall fills in what an agent's data folder remembers and no flag says.
+func recall(o *Options, join *JoinOptions) error {
+	had, err := LoadState(o.DataDir)
+	switch {
+	case errors.Is(err, ErrNoCluster):
+		had = &State{}
+	case err != nil:
+		return err
+	case had.Server == "" && had.Listen != "":
+		return fmt.Errorf("%s holds a cluster of its own: an agent needs another data folder", o.DataDir)
+	}
+	join.Server = cmp.Or(join.Server, had.Server)
+	if join.Server == "" {
+		return ErrNoServer
+	}
+	if err := checkNodeIP(o.NodeIP, had.PodCIDR); err != nil {
+		return err
+	}
+	rememberNodeIP(o, had)
+	return nil
+}
+
+// RunAgent makes this machine a node of a cluster elsewhere. When the disk
+// fails, the error is a StoreError.
 func RunAgent(ctx context.Context, o Options, join JoinOptions) error {
+	return blameDisk(runAgent(ctx, o, join))
+}
+
+func runAgent(ctx context.Context, o Options, join JoinOptions) error {
+	begin := time.Now()
+	lock, err := lockData(ctx, &o)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	if err := recall(&o, &join); err != nil {
+		return err
+	}
 	name, err := nodeName(&o)
 	if err != nil {
 		return err
@@ -144,12 +216,15 @@ func RunAgent(ctx context.Context, o Options, join JoinOptions) error {
 	if err != nil || server.Scheme != "https" || server.Host == "" {
 		return fmt.Errorf("--server %q: must be https://HOST:PORT", join.Server)
 	}
-	if !o.NodeIP.IsValid() {
+	given := o.NodeIP
+	if !given.IsValid() {
 		if o.NodeIP = network.DefaultAddress(); !o.NodeIP.IsValid() {
 			return errors.New("--node-ip is needed: this machine has no default route")
 		}
 	}
-	certs, err := pki.Join(ctx, pki.JoinOptions{Server: join.Server, Token: join.Token, Node: name,
+	joining, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("%s does not answer", join.Server))
+	defer cancel()
+	certs, err := pki.Join(joining, pki.JoinOptions{Server: join.Server, Token: join.Token, Node: name,
 		IPs: []net.IP{net.IP(o.NodeIP.AsSlice())}, Dir: filepath.Join(o.DataDir, "pki")})
 	if err != nil {
 		return err
@@ -161,6 +236,10 @@ func RunAgent(ctx context.Context, o Options, join JoinOptions) error {
 		return err
 	}
 	o.ClusterCIDR, o.ServiceCIDR = ranges.Cluster, ranges.Service
+	o.LoadBalancerPool = ranges.LoadBalancers
+	if ranges.NoDNS {
+		o.DNS = "none"
+	}
 	state, err := openState(&o)
 	if err != nil {
 		return err
@@ -174,7 +253,7 @@ func RunAgent(ctx context.Context, o Options, join JoinOptions) error {
 	if state.PodCIDR, err = register(ctx, c, name, state.PodCIDR); err != nil {
 		return err
 	}
-	state.Node = name
+	state.Node, state.NodeIP, state.Server, state.PID = name, given, join.Server, os.Getpid()
 	if err := state.save(); err != nil {
 		return err
 	}
@@ -182,12 +261,20 @@ func RunAgent(ctx context.Context, o Options, join JoinOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.Ready != nil {
+		o.Ready(Info{URL: join.Server, Node: name, Took: time.Since(begin)})
+	}
 	serving, err := pki.NewRotating(func() (*pki.Pair, error) { return certs.Serving, nil })
 	if err != nil {
 		return err
 	}
 	p := newParts(ctx)
-	if err := n.run(p, remotes.dial, kubeletCerts{serving.GetCertificate, certs.Pool}, &gapList{}); err != nil {
+	gaps := &gapList{}
+	err = startReporter(p, cfg, "agent", nodeIdentity(name).User, gaps, o.logger())
+	if err == nil {
+		err = n.run(p, remotes.dial, kubeletCerts{serving.GetCertificate, certs.Pool}, gaps)
+	}
+	if err != nil {
 		p.cancel(err)
 	}
 	return p.wait(ctx)

@@ -1,8 +1,8 @@
 // Package cluster is the composition root: it wires store, API server, loops,
 // scheduler and node with plain constructor calls, all in one process (Up) or
-// each alone (RunServer, RunControllers, RunScheduler, RunAgent).
+// each alone (RunServer, RunControllers, RunScheduler, RunAgent, RunSimulated).
 //
-//	Up = Server + Controllers + Scheduler + Agent
+//	Up = Server + Controllers + Scheduler + Agent or simulated nodes
 //
 // In one process the loops reach the API server by its in-process client, else
 // over the network; each part carries its own identity either way.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sort"
@@ -16,13 +15,30 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/setpoint-project/setpoint/internal/containerd"
+	"github.com/setpoint-project/setpoint/internal/dns/feed"
 	"github.com/setpoint-project/setpoint/internal/network"
 )
+
+// stopLimit is what the cluster's process gets to end.
+const stopLimit = 30 * time.Second
 
 // Down stops the cluster's process if it runs, its containers, and takes its
 // network away. With purge the data folder goes as well. What is not there is
 // no error; Down may be repeated.
 func Down(ctx context.Context, o Options, purge bool) error {
+	// A process may be about to make its cluster: it has the lock by then.
+	if _, err := LoadState(o.DataDir); errors.Is(err, ErrNoCluster) {
+		if _, locked := os.Stat(filepath.Join(o.DataDir, "lock")); locked != nil && !purge {
+			return err
+		} else if locked != nil {
+			return removeRemains(o.DataDir, err)
+		}
+	}
+	lock, err := takeOver(ctx, o.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
 	state, err := LoadState(o.DataDir)
 	if errors.Is(err, ErrNoCluster) && purge {
 		return removeData(o.DataDir)
@@ -30,14 +46,12 @@ func Down(ctx context.Context, o Options, purge bool) error {
 	if err != nil {
 		return err
 	}
-	if err := stopProcess(ctx, state); err != nil {
-		return err
-	}
 	var errs []error
 	if state.PodCIDR.IsValid() {
 		if os.Geteuid() != 0 {
 			return errors.New("this machine is a node of the cluster; taking it down needs root")
 		}
+		errs = append(errs, feed.Stop(ctx, dnsSocket(state.Instance)))
 		supervisor, err := newSupervisor(&o, state)
 		if err == nil {
 			err = supervisor.Down(ctx)
@@ -57,28 +71,51 @@ func Down(ctx context.Context, o Options, purge bool) error {
 	return removeData(o.DataDir)
 }
 
-// removeData deletes a data folder, if it is one.
-func removeData(dir string) error {
+// removeRemains deletes a folder that has nothing but what a start leaves that
+// is refused. In any other that is no data folder, names such as bin are not
+// ours: then it returns refusal.
+func removeRemains(dir string, refusal error) error {
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
-	for _, name := range []string{"cluster.json", "store", "pki", "token", "kubeconfigs", "bin", "containerd", "cni", "kubelet", "logs", "setpoint.log", "kubectl"} {
-		known[name] = true
-	}
-	var errs []error
 	for _, e := range entries {
-		// Nothing else in the folder is ours to delete.
-		if known[e.Name()] || strings.HasPrefix(e.Name(), "kubectl-") {
-			errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+		if e.Name() != "setpoint.log" {
+			return refusal
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	return removeNamed(dir, "setpoint.log")
+}
+
+// removeData deletes a data folder. What tells that it is one goes last, so
+// that it may be done again when it is cut short.
+func removeData(dir string) error {
+	return removeNamed(dir, "store", "pki", "token", "kubeconfigs", "bin", "containerd", "cni", "kubelet", "volumes", "logs", "setpoint.log", "kubectl", "kubectl-*", "cluster.json", "lock")
+}
+
+// removeNamed deletes what has such names in a folder, and the folder when
+// nothing else is there: that is not ours.
+func removeNamed(dir string, patterns ...string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
+	}
+	for _, pattern := range patterns {
+		var errs []error
+		for _, e := range entries {
+			if ok, _ := filepath.Match(pattern, e.Name()); ok {
+				errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
 		return err
@@ -86,52 +123,35 @@ func removeData(dir string) error {
 	return nil
 }
 
-// stopProcess ends the process that runs the cluster, if one does.
-func stopProcess(ctx context.Context, s *State) error {
-	if !runs(s) {
-		return nil
-	}
-	if err := syscall.Kill(s.PID, syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stop process %d: %w", s.PID, err)
-	}
-	limit := time.After(30 * time.Second)
-	for runs(s) {
+// takeOver stops the process that has the data folder, if one does, and takes
+// the folder itself, so that nothing starts there while it is taken down.
+func takeOver(ctx context.Context, dir string) (*dataLock, error) {
+	limit := time.Now().Add(stopLimit)
+	for stopped := 0; ; {
+		l, err := tryLock(dir)
+		var used *inUse
+		if err == nil || !errors.As(err, &used) {
+			return l, err
+		}
+		if time.Now().After(limit) {
+			return nil, fmt.Errorf("%w; it did not end within %s", err, stopLimit)
+		}
+		if used.pid != 0 && used.pid != stopped {
+			exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", used.pid))
+			if err == nil && !strings.HasPrefix(filepath.Base(exe), "setpoint") {
+				return nil, fmt.Errorf("%s is in use by process %d, which is %s: end that one first", dir, used.pid, exe)
+			}
+			if err := syscall.Kill(used.pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return nil, fmt.Errorf("stop process %d: %w", used.pid, err)
+			}
+			stopped = used.pid
+		}
 		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-limit:
-			return fmt.Errorf("process %d did not end within 30 s of SIGTERM", s.PID)
+		case <-time.After(poll):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
-	return nil
-}
-
-// runs tells whether the process that the state names is a setpoint on this
-// data folder still, and not another that has got its number meanwhile.
-func runs(s *State) bool {
-	if s.PID == 0 {
-		return false
-	}
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.PID))
-	if err != nil || !strings.HasPrefix(filepath.Base(exe), "setpoint") {
-		return false
-	}
-	store := filepath.Join(filepath.Dir(s.path), "store")
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.PID))
-	if err != nil {
-		return false
-	}
-	if abs, err := filepath.Abs(store); err == nil {
-		store = abs
-	}
-	for _, fd := range fds {
-		to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", s.PID, fd.Name()))
-		if err == nil && strings.HasPrefix(to, store+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // unmountBelow takes away every mount below dir: volumes of pods.
@@ -158,20 +178,4 @@ func unmountBelow(dir string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// RuntimeSocket is where the container runtime of a data folder listens.
-func RuntimeSocket(dataDir string) (string, error) {
-	state, err := LoadState(dataDir)
-	if err != nil {
-		return "", err
-	}
-	if state.PodCIDR == (netip.Prefix{}) {
-		return "", fmt.Errorf("this machine is no node of the cluster in %s: it has no images", dataDir)
-	}
-	supervisor, err := newSupervisor(&Options{DataDir: dataDir}, state)
-	if err != nil {
-		return "", err
-	}
-	return supervisor.Socket(), nil
 }

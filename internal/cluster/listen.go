@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -15,15 +16,15 @@ const (
 
 // listen opens the API server's socket: at what the flag says, else where it
 // was last time, else at the default port or the next free one.
-func (s *State) listen(flag string) (net.Listener, error) {
-	addr := flag
+func (s *State) listen(ctx context.Context, o *Options) (net.Listener, error) {
+	addr := o.Listen
 	if addr == "" {
 		addr = s.Listen
 	}
 	if addr != "" {
-		l, err := net.Listen("tcp", addr)
+		l, err := listenTCP(ctx, o, addr)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			err = fmt.Errorf("%w (is this cluster running already? `setpoint status` tells; --listen names another port)", err)
+			err = fmt.Errorf("%w (by another program; --listen names another port)", err)
 		}
 		return l, err
 	}

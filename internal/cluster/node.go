@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -44,20 +45,46 @@ func nodeName(o *Options) (string, error) {
 	if o.NodeName != "" {
 		return o.NodeName, nil
 	}
-	if o.DataDir != "" {
-		s, err := LoadState(o.DataDir)
-		if err == nil && s.Node != "" {
-			return s.Node, nil
-		}
-		if err != nil && !errors.Is(err, ErrNoCluster) {
-			return "", err
-		}
+	s, err := LoadState(o.DataDir)
+	if err == nil && s.Node != "" {
+		return s.Node, nil
+	}
+	if err != nil && !errors.Is(err, ErrNoCluster) {
+		return "", err
 	}
 	name, err := os.Hostname()
 	if err != nil {
 		return "", fmt.Errorf("--node-name is needed: %w", err)
 	}
 	return strings.ToLower(strings.TrimSpace(name)), nil
+}
+
+// checkNodeIP refuses an address that the flag says and no interface of this
+// machine has, before it is remembered: nothing could listen there. Those of
+// own, the part of the pod range that this node has, come with its bridge.
+func checkNodeIP(ip netip.Addr, own netip.Prefix) error {
+	if !ip.IsValid() || own.IsValid() && own.Contains(ip) {
+		return nil
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == ip.Unmap() {
+			return nil
+		}
+	}
+	return fmt.Errorf("--node-ip %s: no interface of this machine has that address", ip)
+}
+
+// rememberNodeIP keeps what the flag says, for starts without it. It does not
+// save.
+func rememberNodeIP(o *Options, s *State) {
+	if o.NodeIP.IsValid() {
+		s.NodeIP = o.NodeIP
+	}
+	o.NodeIP = s.NodeIP
 }
 
 // newNode raises the network of this machine, with the part of the pod range
@@ -68,6 +95,9 @@ func newNode(o *Options, s *State, name string) (*node, error) {
 	}
 	n := &node{opts: o, state: s, name: name, ip: o.NodeIP, log: o.logger()}
 	n.host = &network.Host{Config: network.Config{Instance: s.Instance, ClusterCIDR: s.ClusterCIDR, ServiceCIDR: s.ServiceCIDR, PodCIDR: s.PodCIDR}}
+	if err := rangeFree(n.host.Config); err != nil {
+		return nil, err
+	}
 	if err := n.host.Up(); err != nil {
 		return nil, err
 	}
@@ -155,8 +185,18 @@ func (n *node) run(p *parts, dial connect, certs kubeletCerts, gaps *gapList) er
 	routes := network.NewNodeRoutes(n.host, n.name, kc, n.log)
 	gaps.add(serviceProxy)
 	gaps.add(routes)
+	if n.opts.DNS != "none" {
+		n.runDNS(p, kc, gaps)
+	}
+	n.runPolicies(p, kc, gaps)
+	if err := n.runAnnounce(p, kc, gaps); err != nil {
+		return err
+	}
 	p.run("service proxy", serviceProxy.Run)
 	p.run("node routes", routes.Run)
+	if err := startVolumes(p, kc, n.name, n.opts.DataDir, gaps, n.log); err != nil {
+		return err
+	}
 	p.run("kubelet", func(ctx context.Context) error {
 		if _, err := register(ctx, kc, n.name, n.host.PodCIDR); err != nil {
 			return err
@@ -164,7 +204,7 @@ func (n *node) run(p *parts, dial connect, certs kubeletCerts, gaps *gapList) er
 		k, err := kubelet.New(kubelet.Options{
 			NodeName: n.name, Client: kc, RuntimeEndpoint: endpoint,
 			RootDir: filepath.Join(n.opts.DataDir, "kubelet"), PodLogsDir: filepath.Join(n.opts.DataDir, "logs", "pods"),
-			NodeIP: n.ip, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain,
+			NodeIP: n.ip, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain, ClusterDNS: clusterDNS(n.state.ServiceCIDR),
 			CgroupParent: cgroupParent(n.state.Instance), Owner: n.state.Instance, Logger: n.log, Ready: ready,
 		})
 		if err != nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -41,5 +42,36 @@ func TestNodeName(t *testing.T) {
 	}
 	if got, err := nodeName(&Options{DataDir: dir}); err == nil {
 		t.Errorf("with a spoilt cluster.json: got %q and no error", got)
+	}
+}
+
+// TestNodeIP: what --node-ip said is remembered; a default is not, for it may
+// be another next time.
+func TestNodeIP(t *testing.T) {
+	given := netip.MustParseAddr("192.0.2.1")
+	s := &State{}
+	for _, c := range []struct{ flag, want netip.Addr }{{}, {given, given}, {netip.Addr{}, given}} {
+		o := &Options{NodeIP: c.flag}
+		if rememberNodeIP(o, s); o.NodeIP != c.want {
+			t.Errorf("with --node-ip %s: got %s, want %s", c.flag, o.NodeIP, c.want)
+		}
+	}
+}
+
+// TestCheckNodeIP: an address that this machine does not have is refused before
+// it is remembered; that of the bridge may yet come.
+func TestCheckNodeIP(t *testing.T) {
+	own := netip.MustParsePrefix("10.42.0.0/24")
+	for _, c := range []struct {
+		ip string
+		ok bool
+	}{{"", true}, {"127.0.0.1", true}, {"10.42.0.1", true}, {"192.0.2.1", false}} {
+		var ip netip.Addr
+		if c.ip != "" {
+			ip = netip.MustParseAddr(c.ip)
+		}
+		if err := checkNodeIP(ip, own); (err == nil) != c.ok {
+			t.Errorf("%q: %v", c.ip, err)
+		}
 	}
 }

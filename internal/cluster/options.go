@@ -10,13 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	admissionconfig "github.com/setpoint-project/setpoint/internal/apiserver/admission/config"
 )
 
 // Options of a cluster or of a part of one. The zero value, with DataDir set,
 // is a whole cluster on this machine.
 type Options struct {
-	// DataDir holds everything that the cluster keeps. Required, but for a
-	// memory-only Server.
+	// DataDir holds everything that the cluster keeps. Required; a cluster in
+	// memory keeps its certificates and kubeconfigs there.
 	DataDir string
 	// Listen is HOST:PORT of the API server. Empty: what DataDir remembers,
 	// else 127.0.0.1:6443, or the next free port.
@@ -39,24 +41,45 @@ type Options struct {
 	// ClusterCIDR and ServiceCIDR are the ranges of pods and services; only
 	// the first start looks at them. Zero: a free pair.
 	ClusterCIDR, ServiceCIDR netip.Prefix
+	// DNS is "builtin" (each node answers the names of the cluster for its
+	// pods), "none" (somebody else's service is at the conventional address) or
+	// empty: what DataDir remembers, else builtin. Agents do as their server does.
+	DNS string
+	// LoadBalancerPool is "nodes", "none" or ranges of addresses that are neither
+	// pods' nor services'; empty: what DataDir remembers, else nodes. See
+	// loadbalancer.ParsePool. Agents do as their server does.
+	LoadBalancerPool string
+	// SchedulerConfig is a file with a KubeSchedulerConfiguration; empty: the
+	// default profile.
+	SchedulerConfig string
+	// AdmissionConfig is a file with an AdmissionConfiguration; empty: plugins
+	// are as they are by default.
+	AdmissionConfig string
 	// RequestLog is a file that gets one line of JSON for each request.
 	RequestLog string
 	// HistoryAge and HistoryRevisions bound the history that the store keeps;
 	// zero: 10 minutes, 100,000 revisions.
 	HistoryAge       time.Duration
 	HistoryRevisions int64
-	// InMemory keeps the store in memory only: all is gone when it stops.
+	// InMemory keeps the store in memory only: every object is gone when it
+	// stops.
 	InMemory bool
+	// Given is what to take from outside instead of making it.
+	Given Given
 
 	Logger *slog.Logger // nil: none
-	// Ready, when not nil, is called once the API server answers.
+	// Tell, when not nil, is given a line for a person when a start has to wait.
+	Tell func(string)
+	// Ready, when not nil, is called once the API server answers or, for an
+	// agent, once the Node is there.
 	Ready func(Info)
 }
 
 // Info tells how to reach a cluster.
 type Info struct {
 	URL        string // https://127.0.0.1:6443
-	Kubeconfig string // the administrator's
+	Kubeconfig string // the administrator's; not for an agent
+	Node       string // this machine's name, for an agent
 	Took       time.Duration
 }
 
@@ -98,7 +121,7 @@ func parseNodes(s string) (nodes, error) {
 
 // Validate says what is wrong with the options, by the flag's name.
 func (o *Options) Validate() error {
-	if o.DataDir == "" && !o.InMemory {
+	if o.DataDir == "" {
 		return fmt.Errorf("--data-dir: must not be empty")
 	}
 	if _, err := parseNodes(o.Nodes); err != nil {
@@ -119,10 +142,36 @@ func (o *Options) Validate() error {
 	if o.RuntimeEndpoint != "" && !strings.HasPrefix(o.RuntimeEndpoint, "unix://") {
 		return fmt.Errorf("--container-runtime-endpoint %q: must begin with unix://", o.RuntimeEndpoint)
 	}
-	if o.ClusterCIDR.IsValid() != o.ServiceCIDR.IsValid() {
-		return fmt.Errorf("--cluster-cidr and --service-cidr: give both or none")
+	if o.DNS != "" && o.DNS != "builtin" && o.DNS != "none" {
+		return fmt.Errorf("--dns %q: must be builtin or none", o.DNS)
 	}
-	return nil
+	if err := validatePool(o.LoadBalancerPool, o.ClusterCIDR, o.ServiceCIDR); err != nil {
+		return err
+	}
+	if _, _, err := o.scheduling(); err != nil {
+		return err
+	}
+	if _, err := o.admission(); err != nil {
+		return err
+	}
+	if o.NodeName != "" {
+		if err := validateNodeName(o.NodeName); err != nil {
+			return err
+		}
+	}
+	return validateRanges(o.ClusterCIDR, o.ServiceCIDR)
+}
+
+// admission reads the configuration file of admission plugins, if there is one.
+func (o *Options) admission() (admissionconfig.Plugins, error) {
+	if o.AdmissionConfig == "" {
+		return admissionconfig.Plugins{}, nil
+	}
+	plugins, err := admissionconfig.ReadFile(o.AdmissionConfig)
+	if err != nil {
+		return plugins, fmt.Errorf("--admission-control-config-file: %w", err)
+	}
+	return plugins, nil
 }
 
 func (o *Options) logger() *slog.Logger {

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -24,9 +26,19 @@ type State struct {
 	ServiceCIDR netip.Prefix `json:"serviceCIDR"`
 	// Listen is where the API server listened last.
 	Listen string `json:"listen,omitempty"`
+	// Server is that of the cluster that this machine is an agent of; empty:
+	// the cluster is the data folder's own.
+	Server string `json:"server,omitempty"`
 	// Node and PodCIDR are this machine's, once it is a node.
 	Node    string       `json:"node,omitempty"`
 	PodCIDR netip.Prefix `json:"podCIDR,omitzero"`
+	// NodeIP is what --node-ip said last.
+	NodeIP netip.Addr `json:"nodeIP,omitzero"`
+	// DNS and LoadBalancers are what --dns and --load-balancer-pool said last.
+	DNS           string `json:"dns,omitempty"`
+	LoadBalancers string `json:"loadBalancers,omitempty"`
+	// Storage says that the default storage class has been made.
+	Storage bool `json:"storage,omitempty"`
 	// PID of the process that runs the cluster; it may be long gone.
 	PID int `json:"pid,omitempty"`
 
@@ -54,12 +66,14 @@ func LoadState(dir string) (*State, error) {
 
 // openState reads what the data folder remembers, or decides it at first start.
 func openState(o *Options) (*State, error) {
-	if o.DataDir == "" {
-		return newState(o)
-	}
 	s, err := LoadState(o.DataDir)
-	if !errors.Is(err, ErrNoCluster) {
-		return s, err
+	switch {
+	case err == nil && s.Server != "":
+		return s, nil // an agent does as its server does
+	case err == nil:
+		return s, s.rememberNetwork(o)
+	case !errors.Is(err, ErrNoCluster):
+		return nil, err
 	}
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, err
@@ -67,21 +81,55 @@ func openState(o *Options) (*State, error) {
 	if s, err = newState(o); err != nil {
 		return nil, err
 	}
+	if err := s.rememberNetwork(o); err != nil {
+		return nil, err
+	}
 	return s, s.save()
 }
 
-func newState(o *Options) (*State, error) {
-	s := &State{Instance: newInstance(), ClusterCIDR: o.ClusterCIDR, ServiceCIDR: o.ServiceCIDR}
-	if o.DataDir != "" {
-		s.path = filepath.Join(o.DataDir, "cluster.json")
+// rememberNetwork keeps what --dns and --load-balancer-pool say, for starts
+// without them: those would take names and addresses from what runs. A pool
+// that is not free is refused. It does not save.
+func (s *State) rememberNetwork(o *Options) error {
+	o.DNS, o.LoadBalancerPool = cmp.Or(o.DNS, s.DNS, "builtin"), cmp.Or(o.LoadBalancerPool, s.LoadBalancers, "nodes")
+	if err := validatePool(o.LoadBalancerPool, s.ClusterCIDR, s.ServiceCIDR); err != nil {
+		return err
 	}
+	s.DNS, s.LoadBalancers = o.DNS, o.LoadBalancerPool
+	return nil
+}
+
+func newState(o *Options) (*State, error) {
+	s := &State{Instance: newInstance(), ClusterCIDR: o.ClusterCIDR, ServiceCIDR: o.ServiceCIDR, path: filepath.Join(o.DataDir, "cluster.json")}
 	if !s.ClusterCIDR.IsValid() {
 		var err error
 		if s.ClusterCIDR, s.ServiceCIDR, err = network.FreeRanges(); err != nil {
 			return nil, err
 		}
+		if want, err := parseNodes(o.Nodes); err == nil && want.sim > simulatedInDefault {
+			s.ClusterCIDR = simulatedRange(want.sim, s.ServiceCIDR)
+		}
 	}
 	return s, nil
+}
+
+// simulatedInDefault is how many simulated nodes find room in a default range:
+// each is given a /24 of a /16, but for those that are kept for other nodes, and
+// a few may be added.
+const simulatedInDefault = 200
+
+// simulatedRange is a pod range with a /24 for each of n simulated nodes, and
+// half as many to spare. It may be any that is not the services', for nothing
+// of it is routed.
+func simulatedRange(n int, services netip.Prefix) netip.Prefix {
+	size := min(bits.Len(uint(n+n/2)), 15)
+	for _, from := range []string{"10.128.0.0", "10.0.0.0"} {
+		p := netip.PrefixFrom(netip.MustParseAddr(from), 24-size)
+		if !p.Overlaps(services) {
+			return p
+		}
+	}
+	panic("the service range overlaps two ranges that lie apart")
 }
 
 func newInstance() string {
@@ -95,9 +143,6 @@ func newInstance() string {
 }
 
 func (s *State) save() error {
-	if s.path == "" {
-		return nil
-	}
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -109,14 +154,20 @@ func (s *State) save() error {
 // of the range.
 func (s *State) apiServiceIP() netip.Addr { return s.ServiceCIDR.Masked().Addr().Next() }
 
-// Ranges are the address ranges of a cluster, as the API server tells them to
-// parts elsewhere.
+// Ranges are the address ranges of a cluster and what else its parts must
+// agree on, as the API server tells it to those elsewhere.
 type Ranges struct {
 	Cluster netip.Prefix `json:"clusterCIDR"`
 	Service netip.Prefix `json:"serviceCIDR"`
+	// NoDNS says that nodes do not serve the cluster's names.
+	NoDNS bool `json:"noDNS,omitempty"`
+	// LoadBalancers is Options.LoadBalancerPool.
+	LoadBalancers string `json:"loadBalancers,omitempty"`
 }
 
-func (s *State) ranges() Ranges { return Ranges{s.ClusterCIDR, s.ServiceCIDR} }
+func (c *controlPlane) ranges() Ranges {
+	return Ranges{Cluster: c.state.ClusterCIDR, Service: c.state.ServiceCIDR, NoDNS: c.opts.DNS == "none", LoadBalancers: c.opts.LoadBalancerPool}
+}
 
 // gateway is the address of this machine's bridge, once it is a node.
 func (s *State) gateway() netip.Addr {

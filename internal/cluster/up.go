@@ -2,37 +2,48 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"time"
 
+	"github.com/setpoint-project/setpoint/internal/apiserver/authz"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
-	"github.com/setpoint-project/setpoint/internal/controllers/bootstrap"
+	"github.com/setpoint-project/setpoint/internal/controllers/identitylease"
+	"github.com/setpoint-project/setpoint/internal/controllers/systemobjects"
 	"github.com/setpoint-project/setpoint/internal/pki"
 	"github.com/setpoint-project/setpoint/internal/simnode"
 )
 
-// Up runs a whole cluster until ctx ends.
-func Up(ctx context.Context, o Options) error {
+// Up runs a whole cluster until ctx ends. When the disk fails, also before the
+// cluster is open, the error is a StoreError.
+func Up(ctx context.Context, o Options) error { return blameDisk(up(ctx, o)) }
+
+func up(ctx context.Context, o Options) error {
 	begin := time.Now()
 	want, err := parseNodes(o.Nodes)
 	if err != nil {
 		return err
 	}
-	c, err := openCluster(&o)
+	unlock := func() {}
+	if want.host && os.Geteuid() == 0 {
+		unlock = lockMachine()
+	}
+	c, err := openCluster(ctx, &o)
 	if err != nil {
+		unlock()
 		return err
 	}
 	defer c.close()
 	var host *node
 	if want.host {
-		if host, err = c.hostNode(); err != nil {
-			return err
-		}
+		host, err = c.hostNode(ctx)
+	}
+	if unlock(); err != nil {
+		return err
 	}
 	p := newParts(ctx)
 	if err := c.runAll(p, begin, host, want.sim); err != nil {
@@ -45,10 +56,14 @@ func (c *controlPlane) runAll(p *parts, begin time.Time, host *node, simulated i
 	if err := c.start(p, begin); err != nil {
 		return err
 	}
-	if err := startLoops(p, c.dial, c.state.ranges(), c.authority.CAPEM(), c.gaps, c.log); err != nil {
+	keys, err := c.signers()
+	if err != nil {
 		return err
 	}
-	if err := startScheduler(p, c.dial, c.gaps, c.log); err != nil {
+	if err := startLoops(p, c.dial, c.ranges(), c.servingCA(), keys, c.gaps, c.log); err != nil {
+		return err
+	}
+	if err := startScheduler(p, c.dial, c.gaps, c.opts); err != nil {
 		return err
 	}
 	if simulated > 0 {
@@ -68,15 +83,28 @@ func (c *controlPlane) runAll(p *parts, begin time.Time, host *node, simulated i
 
 // openCluster opens the data folder and the control plane, and notes that
 // this process has it now.
-func openCluster(o *Options) (*controlPlane, error) {
+func openCluster(ctx context.Context, o *Options) (_ *controlPlane, err error) {
+	lock, err := lockData(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			lock.release()
+		}
+	}()
 	state, err := openState(o)
 	if err != nil {
 		return nil, err
 	}
-	c, err := openControlPlane(o, state)
+	if state.Server != "" {
+		return nil, fmt.Errorf("%s is that of an agent of %s: a cluster needs a data folder of its own", o.DataDir, state.Server)
+	}
+	c, err := openControlPlane(ctx, o, state)
 	if err != nil {
 		return nil, err
 	}
+	c.lock = lock
 	state.Listen, state.PID = c.listeners[0].Addr().String(), os.Getpid()
 	if err := state.save(); err != nil {
 		c.close()
@@ -100,9 +128,24 @@ func (c *controlPlane) start(p *parts, begin time.Time) error {
 	if err := c.startBootstrap(p); err != nil {
 		return err
 	}
+	if err := c.ensureStorage(p.ctx); err != nil {
+		c.log.Warn("the default storage class is missing; the next start tries again", "error", err)
+	}
 	info.Took = time.Since(begin)
 	if c.opts.Ready != nil {
 		c.opts.Ready(info)
+	}
+	if !c.opts.Given.AllowAll {
+		p.run("default roles", c.ensureRoles)
+	}
+	return nil
+}
+
+// ensureRoles makes the roles that every cluster has. Nobody waits for them:
+// what the cluster's own parts may do does not depend on them.
+func (c *controlPlane) ensureRoles(ctx context.Context) error {
+	if err := authz.EnsureDefaults(ctx, c.self()); err != nil && ctx.Err() == nil {
+		c.log.Warn("some default roles are missing; the next start tries again", "error", err)
 	}
 	return nil
 }
@@ -113,25 +156,37 @@ func (c *controlPlane) untilReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return probeReady(ctx, reachable(c.listeners[0]).String(), &tls.Config{RootCAs: c.authority.Pool(), Certificates: []tls.Certificate{*pair.TLS()}})
+	return probeReady(ctx, reachable(c.listeners[0]).String(), c.selfTLS(pair))
 }
 
-// startBootstrap runs the loop that keeps what every cluster has: namespaces,
-// and the service by which pods reach this very server.
+// startBootstrap runs the loops that keep what every cluster has: namespaces,
+// the service by which pods reach this very server, and the lease by which
+// servers know of each other.
 func (c *controlPlane) startBootstrap(p *parts) error {
 	at := c.forPods
 	if !at.IsValid() {
 		at = reachable(c.listeners[0]).AddrPort()
 	}
-	server := bootstrap.Server{ServiceIP: c.state.apiServiceIP(), Port: int32(at.Port())}
+	server := systemobjects.Server{ServiceIP: c.state.apiServiceIP(), Port: int32(at.Port())}
 	// An endpoint on loopback would be the pod itself, and is not allowed.
 	if addr := at.Addr().Unmap(); !addr.IsLoopback() {
 		server.Addresses = []netip.Addr{addr}
 	}
-	l := bootstrap.New(controllers.Options{Client: c.self(), Logger: c.log}, server)
-	c.gaps.add(l)
-	p.run(l.Name(), l.Run)
-	return c.untilNamespaces(p.ctx)
+	hostname, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	run := func(l controllers.Controller) {
+		c.gaps.add(l)
+		p.run(l.Name(), l.Run)
+	}
+	opts := controllers.Options{Client: c.self(), Logger: c.log}
+	run(systemobjects.New(opts, server))
+	if err := c.untilNamespaces(p.ctx); err != nil {
+		return err
+	}
+	run(identitylease.New(opts, identitylease.Of(hostname)))
+	return nil
 }
 
 // untilNamespaces waits for the namespaces that every cluster has, so that
@@ -145,7 +200,7 @@ func (c *controlPlane) untilNamespaces(ctx context.Context) error {
 		default:
 		}
 	})()
-	for _, name := range bootstrap.Namespaces {
+	for _, name := range systemobjects.Namespaces {
 		for view.Get("", name) == nil {
 			select {
 			case <-changed:
@@ -159,7 +214,7 @@ func (c *controlPlane) untilNamespaces(ctx context.Context) error {
 
 // hostNode makes this machine a node of the cluster in this process: its
 // network is there when it returns.
-func (c *controlPlane) hostNode() (*node, error) {
+func (c *controlPlane) hostNode(ctx context.Context) (*node, error) {
 	name, err := nodeName(c.opts)
 	if err != nil {
 		return nil, err
@@ -169,7 +224,11 @@ func (c *controlPlane) hostNode() (*node, error) {
 		// to whoever has it.
 		c.state.PodCIDR = netip.PrefixFrom(c.state.ClusterCIDR.Masked().Addr(), max(24, c.state.ClusterCIDR.Bits()))
 	}
+	if err := checkNodeIP(c.opts.NodeIP, c.state.PodCIDR); err != nil {
+		return nil, err
+	}
 	c.state.Node = name
+	rememberNodeIP(c.opts, c.state)
 	if err := c.state.save(); err != nil {
 		return nil, err
 	}
@@ -177,7 +236,7 @@ func (c *controlPlane) hostNode() (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n, c.alsoListen(n.host.Gateway())
+	return n, c.alsoListen(ctx, n.host.Gateway())
 }
 
 func (c *controlPlane) kubeletCerts(n *node) (kubeletCerts, error) {
@@ -190,10 +249,13 @@ func (c *controlPlane) kubeletCerts(n *node) (kubeletCerts, error) {
 	return kubeletCerts{serving.GetCertificate, c.authority.Pool()}, nil
 }
 
-// startSimulated runs simulated nodes. They are many nodes in one process, for
+// simulatedIdentity is that of simulated nodes: many nodes in one process, for
 // which no single node's rights would do.
+var simulatedIdentity = client.Identity{User: "setpoint:simulated-nodes", Groups: []string{pki.MastersGroup}, UserAgent: "setpoint-simnodes"}
+
+// startSimulated runs simulated nodes.
 func startSimulated(p *parts, dial connect, n int, gaps *gapList, log *slog.Logger) error {
-	c, err := dial(client.Identity{User: "setpoint:simulated-nodes", Groups: []string{pki.MastersGroup}, UserAgent: "setpoint-simnodes"})
+	c, err := dial(simulatedIdentity)
 	if err != nil {
 		return err
 	}

@@ -26,9 +26,9 @@ import (
 
 // Images that the binary carries and that are never collected as garbage.
 const (
-	PauseImage = "setpoint.local/pause:1"
-	DemoImage  = "setpoint.local/demo:1"
-	DemoImage2 = "setpoint.local/demo:2"
+	pauseImage = "setpoint.local/pause:1"
+	demoImage  = "setpoint.local/demo:1"
+	demoImage2 = "setpoint.local/demo:2"
 )
 
 // imported is the repository of imported images of which only the tag is known.
@@ -43,8 +43,8 @@ type Image struct {
 	Pinned  bool     // never collected as garbage
 }
 
-// ErrImageNotFound says that the node has no image of the given name.
-var ErrImageNotFound = errors.New("no such image")
+// errImageNotFound says that the node has no image of the given name.
+var errImageNotFound = errors.New("no such image")
 
 // inNamespace marks calls as concerning what the kubelet sees; the daemon keeps
 // its clients apart by namespace, and CRI lives in this one.
@@ -220,7 +220,7 @@ func (i Image) name() string {
 
 // RemoveImage removes an image by name or ID. Of an image with several tags
 // only the named one is removed; with the last the image goes. Containers that
-// run from it are not disturbed. The error wraps ErrImageNotFound if there is
+// run from it are not disturbed. The error wraps errImageNotFound if there is
 // none.
 func RemoveImage(ctx context.Context, socket, name string) error {
 	conn, err := dial(socket)
@@ -235,7 +235,7 @@ func RemoveImage(ctx context.Context, socket, name string) error {
 		return err
 	}
 	if answer.Image == nil {
-		return fmt.Errorf("%s: %w", name, ErrImageNotFound)
+		return fmt.Errorf("%s: %w", name, errImageNotFound)
 	}
 	tags := answer.Image.RepoTags
 	full := qualified(name)

@@ -47,7 +47,7 @@ func TestImages(t *testing.T) {
 				t.Errorf("%+v lacks a size or an ID", image)
 			}
 		}
-		if diff := cmp.Diff([][]string{{DemoImage}, {DemoImage2}, {PauseImage}}, got); diff != "" {
+		if diff := cmp.Diff([][]string{{demoImage}, {demoImage2}, {pauseImage}}, got); diff != "" {
 			t.Errorf("tags (-want +got):\n%s", diff)
 		}
 	})
@@ -156,8 +156,8 @@ func TestImages(t *testing.T) {
 			}
 		}
 		err = RemoveImage(i.context(), socket, "example.com/a")
-		if !errors.Is(err, ErrImageNotFound) {
-			t.Errorf("removing it again: %v, want %v", err, ErrImageNotFound)
+		if !errors.Is(err, errImageNotFound) {
+			t.Errorf("removing it again: %v, want %v", err, errImageNotFound)
 		}
 	})
 }
@@ -320,7 +320,7 @@ func TestCarriedLayout(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff([]string{DemoImage, DemoImage2, PauseImage}, names); diff != "" {
+	if diff := cmp.Diff([]string{demoImage, demoImage2, pauseImage}, names); diff != "" {
 		t.Errorf("images (-want +got):\n%s", diff)
 	}
 	if _, err := layoutImages(tar.NewReader(bytes.NewReader(tarOf(t, "a", "b")))); err == nil {

@@ -180,7 +180,7 @@ func (i *instance) pod(name string) (sandbox, container string) {
 		PodSandboxId: s.PodSandboxId, SandboxConfig: config,
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: "demo"},
-			Image:    &cri.ImageSpec{Image: DemoImage},
+			Image:    &cri.ImageSpec{Image: demoImage},
 			LogPath:  name + ".log",
 			Envs:     []*cri.KeyValue{{Key: "DRAIN", Value: []byte("0s")}},
 			Linux: &cri.LinuxContainerConfig{Resources: &cri.LinuxContainerResources{

@@ -77,15 +77,24 @@ func (o *Options) layout() (layout, error) {
 	if err != nil {
 		return layout{}, err
 	}
-	return layout{data: data, run: RunDir(o.Instance), cgroup: "/setpoint-" + o.Instance + "-runtime"}, nil
+	return layout{data: data, run: runDir(o.Instance), cgroup: runtimeCgroup(o.Instance)}, nil
 }
 
-// RunDir is the folder of an instance's sockets and state.
-func RunDir(instance string) string { return "/run/setpoint-" + instance }
+// runDir is the folder of an instance's sockets and state.
+func runDir(instance string) string { return "/run/setpoint-" + instance }
+
+// RunDir is the folder of an instance's sockets. Down removes it.
+func RunDir(instance string) string { return runDir(instance) }
+
+// Apart moves a process into the cgroups of an instance's runtime, where it
+// lives on when ours ends, until Down. Without cgroups it works as well.
+func Apart(instance string, pid int) { _ = joinCgroups(runtimeCgroup(instance), pid) }
+
+func runtimeCgroup(instance string) string { return "/setpoint-" + instance + "-runtime" }
 
 // Socket is the path of an instance's socket. It serves CRI, for the kubelet,
 // and containerd's own API, for ImportImage and the like.
-func Socket(instance string) string { return RunDir(instance) + "/containerd.sock" }
+func Socket(instance string) string { return runDir(instance) + "/containerd.sock" }
 
 func (l layout) home() string       { return filepath.Join(l.data, "containerd") }
 func (l layout) root() string       { return filepath.Join(l.home(), "root") }

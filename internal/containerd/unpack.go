@@ -1,8 +1,8 @@
 package containerd
 
 import (
+	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/setpoint-project/setpoint/internal/containerd/bundle"
 )
@@ -24,6 +24,7 @@ type Paths struct {
 
 const (
 	kubectl = "kubectl"
+	dns     = "setpoint-dns"
 	// hashLength is how much of a hash folders are named by.
 	hashLength = 16
 )
@@ -42,7 +43,7 @@ func Unpack(dir string) (Paths, error) {
 		return Paths{}, err
 	}
 	to := filepath.Join(absolute, "bin", b.Hash[:hashLength])
-	if err := b.Unpack(to, func(name string) bool { return name != kubectl }); err != nil {
+	if err := b.Unpack(to, func(name string) bool { return name != kubectl && name != dns }); err != nil {
 		return Paths{}, err
 	}
 	return Paths{
@@ -58,23 +59,48 @@ func Unpack(dir string) (Paths, error) {
 
 // UnpackKubectl unpacks kubectl alone, below cacheDir, unless it is there, and
 // returns its path. It needs no privilege beyond writing to cacheDir.
-func UnpackKubectl(cacheDir string) (string, error) {
+func UnpackKubectl(cacheDir string) (string, error) { return unpackAlone(kubectl, cacheDir) }
+
+// UnpackDNS unpacks the DNS server alone, to DIR/bin/setpoint-dns-<hash>,
+// unless it is there, and returns its path. Older ones go: one that runs needs
+// its file no more.
+func UnpackDNS(dir string) (string, error) {
+	path, err := unpackAlone(dns, filepath.Join(dir, "bin"))
+	if err != nil {
+		return "", err
+	}
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(path)), dns+"-*"))
+	if err != nil {
+		return "", err
+	}
+	for _, other := range all {
+		if other != filepath.Dir(path) {
+			if err := os.RemoveAll(other); err != nil {
+				return "", err
+			}
+		}
+	}
+	return path, nil
+}
+
+// unpackAlone unpacks one program. Its folder is named by its own content:
+// another runtime does not make it another program.
+func unpackAlone(program, dir string) (string, error) {
 	b, err := bundle.Open()
 	if err != nil {
 		return "", err
 	}
-	entry, ok := b.Find(kubectl)
+	entry, ok := b.Find(program)
 	if !ok {
 		return "", ErrAbsent
 	}
-	absolute, err := filepath.Abs(cacheDir)
+	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
-	// Named by its own content: another runtime does not make it another kubectl.
-	to := filepath.Join(absolute, strings.Join([]string{kubectl, entry.SHA256[:hashLength]}, "-"))
-	if err := b.Unpack(to, func(name string) bool { return name == kubectl }); err != nil {
+	to := filepath.Join(absolute, program+"-"+entry.SHA256[:hashLength])
+	if err := b.Unpack(to, func(name string) bool { return name == program }); err != nil {
 		return "", err
 	}
-	return filepath.Join(to, kubectl), nil
+	return filepath.Join(to, program), nil
 }

@@ -1,7 +1,8 @@
-// Package controllers lists the built-in loops. Each lives in a folder below
-// this one: plan.go decides (pure: what is wanted, what exists, which one step
-// is next), controller.go wires it to the front door. They use only what any
-// client can.
+// Package controllers holds what the built-in loops share: options, adoption,
+// indexes, pace, waiting for their own writes. Each loop lives in a folder below
+// this one: plan.go decides (pure: what is wanted, what exists, which one step is
+// next), controller.go wires it to the front door; small loops are one file. They
+// use only what any client can. internal/cluster/loops.go lists them.
 package controllers
 
 import (

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-project/setpoint/loop"
 )
 
 // Refused tells whether err is the server's word that a write did not and will
@@ -37,4 +39,9 @@ func Answered(err error) bool {
 // being deleted: nothing to retry, nothing to report.
 func NamespaceEnding(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// WaitForNamespace is the outcome of a look that met a NamespaceEnding.
+func WaitForNamespace(namespace string) (loop.Outcome, error) {
+	return loop.WaitFor("Namespace "+namespace, "it is being deleted: nothing is created in it"), nil
 }

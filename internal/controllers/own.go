@@ -3,12 +3,14 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 )
@@ -55,10 +57,52 @@ func Claim[T client.Object](owner client.Object, selector labels.Selector, candi
 func first(a, b client.Object) bool { return a.GetName() < b.GetName() }
 
 // Candidates are the objects of a view, indexed by client.IndexByController,
-// that owner controls or may adopt.
-func Candidates[T client.Object](v client.View, owner client.Object) []T {
-	return append(client.Indexed[T](v, client.ByController, string(owner.GetUID())),
-		client.Indexed[T](v, client.ByController, client.Uncontrolled(owner.GetNamespace()))...)
+// that owner controls or may adopt: of those that nobody controls, all that
+// match its selector, and some that do not. It costs as much as owner has, and
+// as there are uncontrolled objects with the rarest label that it asks for.
+//
+// The view moves between two reads of its index. What nobody controls is read
+// before and after what owner does, so that an object that passes from one to
+// the other is not overlooked: an owner would make another in its place.
+func Candidates[T client.Object](v client.View, owner client.Object, selector *metav1.LabelSelector) []T {
+	free := client.Uncontrolled(owner.GetNamespace())
+	if selector != nil {
+		least := v.CountIndex(client.ByController, free)
+		for key, value := range selector.MatchLabels {
+			with := client.UncontrolledWith(owner.GetNamespace(), key, value)
+			if n := v.CountIndex(client.ByController, with); n < least {
+				free, least = with, n
+			}
+		}
+	}
+	before := client.Indexed[T](v, client.ByController, free)
+	owned := client.Indexed[T](v, client.ByController, string(owner.GetUID()))
+	return latest(owned, append(client.Indexed[T](v, client.ByController, free), before...))
+}
+
+// latest is owned and more without the older states of what is there more than
+// once.
+func latest[T client.Object](owned, more []T) []T {
+	if len(more) == 0 {
+		return owned
+	}
+	newest := make(map[types.UID]T, len(more))
+	for _, obj := range more {
+		if had, ok := newest[obj.GetUID()]; !ok || client.Later(obj.GetResourceVersion(), had.GetResourceVersion()) {
+			newest[obj.GetUID()] = obj
+		}
+	}
+	all := owned[:0]
+	for _, obj := range owned {
+		if other, ok := newest[obj.GetUID()]; ok {
+			if client.Later(other.GetResourceVersion(), obj.GetResourceVersion()) {
+				continue
+			}
+			delete(newest, obj.GetUID())
+		}
+		all = append(all, obj)
+	}
+	return slices.AppendSeq(all, maps.Values(newest))
 }
 
 // Adopt makes owner the controller of obj, after a look at the live owner: a

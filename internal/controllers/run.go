@@ -47,6 +47,20 @@ func Look(l *loop.Loop) func(old, new client.Object) {
 	return func(old, new client.Object) { l.Look(KeyOf(Present(old, new))) }
 }
 
+// LookWhere is a Changed that looks at objects of which f is true or was, and
+// at those that are waited for: one that needs nothing now, or is gone, is
+// waited for no more.
+func LookWhere[T client.Object](l *loop.Loop, f func(T) bool) func(old, new client.Object) {
+	return func(old, new client.Object) {
+		for _, obj := range []client.Object{old, new} {
+			if t, ok := obj.(T); ok && (f(t) || l.Open(KeyOf(t))) {
+				l.Look(KeyOf(t))
+				return
+			}
+		}
+	}
+}
+
 // LookAtController is a Changed that looks at the controllers of the object,
 // when they are of the given kind.
 func LookAtController(l *loop.Loop, kind string) func(old, new client.Object) {

@@ -2,7 +2,11 @@ package controllers
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/loop"
@@ -50,9 +54,41 @@ func (w *Written) Wait(ctx context.Context, key loop.Key) error {
 	w.mu.Unlock()
 	for v, revision := range views {
 		if err := v.WaitFor(ctx, revision); err != nil {
-			w.NoteRevision(key, v, revision)
+			for v, revision := range views { // the next look waits for all of them
+				w.NoteRevision(key, v, revision)
+			}
 			return err
 		}
 	}
 	return nil
 }
+
+// Outcome is what a write of obj, seen in v, comes to: noted, it is a step; an
+// error says what was tried. verb is what was done, in the infinitive
+// ("create"), to what the rest tells ("slice web-1").
+func (w *Written) Outcome(key loop.Key, v client.View, obj client.Object, err error, verb, format string, args ...any) (loop.Outcome, error) {
+	if err != nil {
+		return loop.Outcome{}, fmt.Errorf(verb+" "+format+": %w", append(args, err)...)
+	}
+	w.Note(key, v, obj)
+	return loop.Acted(past(verb)+" "+format, args...), nil
+}
+
+// Made is what the creation of want, which is to be seen in v, comes to: noted,
+// it is a step. A name that is taken is that of an object which the view does
+// not show yet, since names follow from what is made. refused is called when
+// the server will not have the object; kind is the object's.
+func (w *Written) Made(key loop.Key, v client.View, kind string, want, got client.Object, err error, refused func(error)) (loop.Outcome, error) {
+	switch {
+	case NamespaceEnding(err):
+		return WaitForNamespace(want.GetNamespace())
+	case apierrors.IsAlreadyExists(err):
+		return loop.WaitFor(kind+" "+want.GetNamespace()+"/"+want.GetName(), "it is there but not seen yet"), nil
+	case err != nil && Refused(err):
+		refused(err)
+	}
+	return w.Outcome(key, v, got, err, "create", "%s %s", kind, want.GetName())
+}
+
+// past is the past tense of a regular verb.
+func past(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }

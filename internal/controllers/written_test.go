@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/setpoint-project/setpoint/internal/client"
@@ -33,14 +34,34 @@ func TestWrittenWaitsForTheLatest(t *testing.T) {
 		t.Errorf("another key waits: %v, %v", err, pods.asked)
 	}
 	pods.err = errors.New("the end")
-	for w.Wait(context.Background(), web) == nil {
+	if w.Wait(context.Background(), web) == nil {
+		t.Error("the wait did not fail with its view")
 	}
 	pods.err = nil
-	pods.asked = nil
-	if err := w.Wait(context.Background(), web); err != nil || len(pods.asked) != 1 || pods.asked[0] != "101" {
-		t.Errorf("after a failure it waits for %v: %v", pods.asked, err)
+	pods.asked, sets.asked = nil, nil
+	if err := w.Wait(context.Background(), web); err != nil || !slices.Equal(pods.asked, []string{"101"}) || !slices.Equal(sets.asked, []string{"50"}) {
+		t.Errorf("after a failure it waits for %v and %v: %v", pods.asked, sets.asked, err)
 	}
 	if err := w.Wait(context.Background(), web); err != nil || len(pods.asked) != 1 {
 		t.Errorf("it waits again for %v", pods.asked)
+	}
+}
+
+func TestWrittenOutcome(t *testing.T) {
+	var w Written
+	v := &lagging{}
+	key := loop.Key{Name: "web"}
+	made := pod("p", "", true)
+	made.ResourceVersion = "7"
+	o, err := w.Outcome(key, v, made, nil, "create", "slice %s", "web-1")
+	if err != nil || o.State != loop.Acting || o.Reason != "created slice web-1" {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	if w.Wait(context.Background(), key); len(v.asked) != 1 || v.asked[0] != "7" {
+		t.Errorf("it waits for %v", v.asked)
+	}
+	refused := errors.New("forbidden")
+	if _, err = w.Outcome(key, v, nil, refused, "adopt", "pod %s", "p"); err == nil || err.Error() != "adopt pod p: forbidden" || !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
 	}
 }

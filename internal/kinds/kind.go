@@ -14,12 +14,15 @@ package kinds
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
 // Object is any API object. Built-in kinds use the types of k8s.io/api.
@@ -37,12 +40,14 @@ type Object interface {
 type Kind struct {
 	Resource   schema.GroupResource // deployments.apps; the group is "" for core
 	Kind       string               // "Deployment"
+	ListKind   string               // "" means Kind with List behind it
 	Singular   string               // "deployment"
 	ShortNames []string
 	Categories []string
 	Namespaced bool
 	// StoragePrefix is where the objects lie in the store, as Kubernetes has
-	// it: "/registry/deployments/". Ends in "/".
+	// it: "/registry/deployments/". Ends in "/". "" where nothing is stored:
+	// reviews, and what is computed when somebody asks.
 	StoragePrefix string
 
 	// Versions are the versions in which the kind is served, the preferred one
@@ -97,8 +102,17 @@ type Kind struct {
 	// the request names none.
 	Grace func(obj Object, seconds *int64) (int64, bool)
 
+	// PrepareDelete changes an object that a request begins to delete, which
+	// then stays until its finalizers have gone. Nil: nothing to do.
+	PrepareDelete func(ctx context.Context, obj Object)
+
 	// Columns are what `kubectl get` shows.
 	Columns []Column
+
+	// Decode reads what is stored into an object of the hub version. Nil: as
+	// the hub's type reads itself. A custom kind may have objects that were
+	// stored in another of its versions.
+	Decode func(value []byte) (Object, error)
 }
 
 // Version is one version in which a kind is served.
@@ -112,6 +126,70 @@ type Version struct {
 	// ToHub and FromHub convert from and to the hub; nil in the hub itself.
 	// They return new objects and never change what they are given.
 	ToHub, FromHub func(obj Object) (Object, error)
+
+	// What follows is for kinds whose versions differ in more than their
+	// types: custom ones.
+
+	// Unserved versions are stored, or were once, and nobody can ask for them.
+	Unserved bool
+	// Warning is sent with every answer in this version: it is deprecated.
+	Warning string
+	// Validate checks an object of this version when it is written in it,
+	// besides the Kind's rules. old is nil for a new object; subresource says
+	// as what it is written, "" for the object itself.
+	Validate func(ctx context.Context, obj, old Object, subresource string) field.ErrorList
+	// Subresources that this version has; nil: all of the Kind's.
+	Subresources []string
+	// Own are those of them that are not as the Kind's. What is given to them,
+	// and what they return, is of the hub all the same.
+	Own map[string]*Subresource
+	// SelectableFields and FieldNames are those of this version where they are
+	// not the Kind's.
+	SelectableFields func(obj Object) fields.Set
+	FieldNames       []string
+	// Columns are those of this version where they are not the Kind's; cells
+	// are given objects of this version.
+	Columns []Column
+	// Schema describes the objects where no Go type does. Nil: the type does.
+	Schema Schema
+}
+
+// Schema describes the objects of one version of a custom kind. It is made
+// when it is first asked for; what it returns is shared and must not be
+// changed.
+type Schema interface {
+	// OpenAPI is the schema as JSON, in OpenAPI's version 3; when two is true
+	// as version 2, without what that cannot say. What all objects have
+	// (apiVersion, kind, metadata) need not be in it.
+	OpenAPI(two bool) ([]byte, error)
+	// Typed is how server-side apply merges the objects.
+	Typed() *typed.ParseableType
+	// Hash changes when OpenAPI's answer does.
+	Hash() string
+}
+
+// Dynamic is an object whose fields no Go type lists: a custom resource. It
+// reads and writes itself, and its media types are JSON and YAML only.
+type Dynamic interface {
+	Object
+	// DecodeJSON reads the object. What its schema does not know is dropped;
+	// strict asks to be told of it, and of duplicate fields.
+	DecodeJSON(data []byte, strict bool) ([]error, error)
+	// EncodeJSON writes the object, with its type first.
+	EncodeJSON() ([]byte, error)
+	// Body is all of the object but apiVersion, kind and metadata. It is the
+	// object's own, and must not be changed.
+	Body() map[string]any
+	// Unstructured is the object as client-go has it. It shares what it holds.
+	Unstructured() *unstructured.Unstructured
+}
+
+// Settler is an object that can become what reading its encoding back gives.
+type Settler interface {
+	Object
+	// Settle is false where it takes reading to know; the object may have
+	// changed all the same. What others may share is copied first.
+	Settle() bool
 }
 
 // Subresource is a view of an object that is read and written by itself.
@@ -126,6 +204,9 @@ type Subresource struct {
 	PrepareUpdate  func(ctx context.Context, obj, old Object)
 	ValidateUpdate func(ctx context.Context, obj, old Object) field.ErrorList
 
+	// Replicas is where in an object of the version that is asked for the number
+	// stands that a scale changes. Nil: spec.replicas.
+	Replicas []string
 	// For views of another type (scale): NewView makes an empty one, Get
 	// derives it from the object, Set returns a changed copy of the object.
 	NewView func() Object
@@ -156,6 +237,18 @@ func (k *Kind) VersionKind(v *Version) string {
 		return v.Kind
 	}
 	return k.Kind
+}
+
+// Subresource finds a subresource that version v has; nil when it has none of
+// that name.
+func (k *Kind) Subresource(v *Version, name string) *Subresource {
+	if v.Subresources != nil && !slices.Contains(v.Subresources, name) {
+		return nil
+	}
+	if own := v.Own[name]; own != nil {
+		return own
+	}
+	return k.Subresources[name]
 }
 
 // Key is where an object lies in the store.

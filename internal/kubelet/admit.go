@@ -1,42 +1,95 @@
 package kubelet
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/kubelet/node"
 	"github.com/setpoint-project/setpoint/internal/kubelet/status"
 )
 
+// admission remembers which new pods the node took. It decides one at a time:
+// of two pods that ask together, the second sees what became of the first,
+// before the API server does.
+type admission struct {
+	mu    sync.Mutex
+	taken map[types.UID]bool // by uid, until the pod is gone; guarded by mu
+}
+
 // admit says whether the node takes a pod, as the last word after the
 // scheduler's, which may have decided by old news, or may not have been asked.
-func (k *Kubelet) admit(p *v1.Pod) *status.Failure {
+// A pod that is running, from before a restart, is taken as it is.
+func (k *Kubelet) admit(p *v1.Pod, running bool) *status.Failure {
+	f := k.admitTo(k.node.Node(), p, running)
+	if f == nil || f.Reason != affinityFailed && f.Reason != taintFailed {
+		return f
+	}
+	// Labels and taints are others' to change: what is known of them may be
+	// older than what the scheduler decided by.
+	ctx, cancel := context.WithTimeout(context.Background(), askNode)
+	defer cancel()
+	o, err := k.opts.Client.Get(ctx, v1.SchemeGroupVersion.WithResource("nodes"), "", k.opts.NodeName)
+	if n, ok := o.(*v1.Node); err == nil && ok {
+		return k.admitTo(n, p, running)
+	}
+	return f
+}
+
+func (k *Kubelet) admitTo(n *v1.Node, p *v1.Pod, running bool) *status.Failure {
+	return k.admission.decide(k.pods.List(""), p, func(others []*v1.Pod) *status.Failure {
+		if running {
+			return nil
+		}
+		return Admit(n, k.node.Allocatable(), others, p)
+	})
+}
+
+// decide asks judge about p among those of pods that the node has taken and
+// that have not ended. It remembers the answer; pods that are not in the list
+// are forgotten.
+func (a *admission) decide(pods []client.Object, p *v1.Pod, judge func(others []*v1.Pod) *status.Failure) *status.Failure {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	taken := make(map[types.UID]bool, len(a.taken)+1)
 	var others []*v1.Pod
-	for _, o := range k.pods.List("") {
+	for _, o := range pods {
 		q := o.(*v1.Pod)
-		// Those that started before count; of two new ones the one that asks
-		// first has a start time when the other asks only once it is written,
-		// so the older pod counts as well.
+		if a.taken[q.UID] {
+			taken[q.UID] = true
+		}
 		if q.UID == p.UID || q.Status.Phase == v1.PodSucceeded || q.Status.Phase == v1.PodFailed {
 			continue
 		}
-		if q.Status.StartTime != nil || before(q, p) {
+		if taken[q.UID] || q.Status.StartTime != nil {
 			others = append(others, q)
 		}
 	}
-	return Admit(k.node.Node(), k.node.Allocatable(), others, p)
+	a.taken = taken
+	f := judge(others)
+	if f == nil {
+		taken[p.UID] = true
+	}
+	return f
 }
 
-func before(a, b *v1.Pod) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.UID < b.UID
-}
+// askNode is how long a pod that seems not to belong here waits for the node's
+// latest labels and taints.
+const askNode = 10 * time.Second
+
+const (
+	affinityFailed = "NodeAffinity"
+	taintFailed    = "TaintToleration"
+)
 
 // Admit says why a node with these pods cannot take one more, or nil. The
 // reasons are upstream's.
@@ -57,6 +110,9 @@ func Admit(n *v1.Node, allocatable v1.ResourceList, others []*v1.Pod, p *v1.Pod)
 			continue
 		}
 		have, sum := allocatable[name], used[name]
+		if _, ours := allocatable[name]; !ours && node.IsExtended(name) {
+			continue // somebody else says on the node how much there is
+		}
 		if name == v1.ResourceCPU {
 			if sum.MilliValue()+want.MilliValue() > have.MilliValue() {
 				return lacking(string(name), want.MilliValue(), sum.MilliValue(), have.MilliValue())
@@ -67,10 +123,10 @@ func Admit(n *v1.Node, allocatable v1.ResourceList, others []*v1.Pod, p *v1.Pod)
 	}
 	if n != nil {
 		if fits, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); err != nil || !fits {
-			return &status.Failure{Reason: "NodeAffinity", Message: "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}
+			return &status.Failure{Reason: affinityFailed, Message: "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}
 		}
 		if t, untolerated := untolerated(n, p); untolerated {
-			return &status.Failure{Reason: "TaintToleration", Message: fmt.Sprintf("Pod was rejected: Predicate TaintToleration failed: node(s) had untolerated taint {%s: %s}", t.Key, t.Value)}
+			return &status.Failure{Reason: taintFailed, Message: fmt.Sprintf("Pod was rejected: Predicate TaintToleration failed: node(s) had untolerated taint {%s: %s}", t.Key, t.Value)}
 		}
 	}
 	for _, q := range others {

@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
+	"github.com/setpoint-project/setpoint/internal/kubelet/status"
 )
 
 func TestAdmit(t *testing.T) {
@@ -22,6 +24,9 @@ func TestAdmit(t *testing.T) {
 	port := func(p int32, ip string) *v1.Pod {
 		return &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Ports: []v1.ContainerPort{{HostPort: p, HostIP: ip}}}}}}
 	}
+	needs := func(name v1.ResourceName) *v1.Pod {
+		return &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{name: resource.MustParse("1")}}}}}}
+	}
 	selects := want("1m", "1")
 	selects.Spec.NodeSelector = map[string]string{"disk": "hdd"}
 	for name, c := range map[string]struct {
@@ -33,6 +38,8 @@ func TestAdmit(t *testing.T) {
 		"no cpu":             {[]*v1.Pod{want("1", "1")}, want("1001m", "1"), "OutOfcpu"},
 		"no memory":          {[]*v1.Pod{want("1", "1Gi")}, want("1", "1"), "OutOfmemory"},
 		"too many":           {[]*v1.Pod{want("0", "0"), want("0", "0"), want("0", "0")}, want("0", "0"), "OutOfpods"},
+		"others' resource":   {nil, needs("example.com/gpu"), ""},
+		"unknown resource":   {nil, needs("hugepages-2Mi"), "OutOfhugepages-2Mi"},
 		"elsewhere":          {nil, selects, "NodeAffinity"},
 		"port taken":         {[]*v1.Pod{port(80, "")}, port(80, "10.0.0.1"), "NodePorts"},
 		"port of another ip": {[]*v1.Pod{port(80, "10.0.0.2")}, port(80, "10.0.0.1"), ""},
@@ -54,6 +61,44 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// TestAdmission: of pods that are new together, those that were taken count
+// from then on and those that were rejected never, in whatever order they ask
+// and before the API server knows of either.
+func TestAdmission(t *testing.T) {
+	has := v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("10")}
+	pod := func(uid, cpu string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}, Spec: v1.PodSpec{Containers: []v1.Container{{
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}}}
+	}
+	started, over := pod("started", "500m"), pod("over", "2")
+	started.Status.StartTime = &metav1.Time{}
+	over.Status.Phase = v1.PodFailed
+	running, greedy, one, two := pod("running", "500m"), pod("greedy", "1000"), pod("one", "1"), pod("two", "1")
+	all := []client.Object{started, over, running, greedy, one, two}
+	for _, order := range [][]*v1.Pod{{greedy, one, two}, {one, greedy, two}, {one, two, greedy}} {
+		var a admission
+		ask := func(pods []client.Object, p *v1.Pod) *status.Failure {
+			return a.decide(pods, p, func(others []*v1.Pod) *status.Failure {
+				if p == running {
+					return nil
+				}
+				return Admit(nil, has, others, p)
+			})
+		}
+		if f := ask(all, running); f != nil {
+			t.Errorf("a running pod is rejected: %v", f)
+		}
+		for _, p := range order {
+			if f := ask(all, p); (f == nil) != (p == one) {
+				t.Errorf("of %v, pod %s: %+v", order, p.UID, f)
+			}
+		}
+		if f := ask([]client.Object{started, running, two}, two); f != nil {
+			t.Errorf("a pod that is gone still counts: %+v", f)
+		}
+	}
+}
+
 func TestSuperfluous(t *testing.T) {
 	box := func(id, uid, name string, at int64, dead bool) *runtimeapi.Container {
 		c := &runtimeapi.Container{Id: id, CreatedAt: at, State: runtimeapi.ContainerState_CONTAINER_RUNNING,
@@ -63,7 +108,7 @@ func TestSuperfluous(t *testing.T) {
 		}
 		return c
 	}
-	got := Superfluous([]*runtimeapi.Container{box("a1", "u", "a", 1, true), box("a3", "u", "a", 3, true), box("a2", "u", "a", 2, true), box("a4", "u", "a", 4, false),
+	got := superfluous([]*runtimeapi.Container{box("a1", "u", "a", 1, true), box("a3", "u", "a", 3, true), box("a2", "u", "a", 2, true), box("a4", "u", "a", 4, false),
 		box("b1", "u", "b", 1, true), box("b2", "u", "b", 2, true), box("c1", "v", "a", 1, true)})
 	if len(got) != 2 || got[0].Id != "a1" || got[1].Id != "a2" {
 		t.Errorf("superfluous are %v", got)

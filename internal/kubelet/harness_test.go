@@ -18,7 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/setpoint-project/setpoint/internal/apiserver"
 	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
+	"github.com/setpoint-project/setpoint/internal/apiserver/authz"
+	"github.com/setpoint-project/setpoint/internal/apiserver/tokens"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/containerd"
 	"github.com/setpoint-project/setpoint/internal/kubelet"
@@ -82,7 +85,10 @@ func newRig(t testing.TB) *rig {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it runs containers")
 	}
-	r := &rig{t: t, api: apitest.New(t, apitest.Options{Namespaces: []string{"default", "kube-node-lease"}})}
+	// Who is neither the API server nor an administrator is asked about.
+	access := &tokens.Access{Authorizer: &authz.Builtin{Nodes: &authz.Nodes{PodsOn: func(string) []*v1.Pod { return nil }}}}
+	r := &rig{t: t, api: apitest.New(t, apitest.Options{Namespaces: []string{"default", "kube-node-lease"},
+		Subresources: map[string]apiserver.SubresourceHandler{"subjectaccessreviews.authorization.k8s.io": access.ServeSubject}})}
 	r.client = withToken{r.api.Client("system:node:n1")}
 	dir := t.TempDir()
 	id := fmt.Sprintf("k%d-%d", os.Getpid(), time.Now().UnixNano()%100000)

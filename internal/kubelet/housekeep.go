@@ -14,18 +14,11 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
 	"github.com/setpoint-project/setpoint/internal/kubelet/logs"
-	"github.com/setpoint-project/setpoint/internal/kubelet/node"
 )
 
 const (
 	houseEvery = 10 * time.Second
 	imageEvery = 5 * time.Minute
-	// Images go from the fullness at which the oldest unused are removed down
-	// to that at which it is enough: upstream's defaults.
-	imageHigh = 85
-	imageLow  = 80
-	// imageAge is how long an image is kept after it was last seen unused.
-	imageAge = 2 * time.Minute
 )
 
 // housekeep keeps what piles up small: dead containers, log files, images.
@@ -56,7 +49,7 @@ func (k *Kubelet) housekeep(ctx context.Context) {
 // removeDead keeps the newest container of each name and one dead one before
 // it: its log, and how it ended, may be asked for.
 func (k *Kubelet) removeDead(ctx context.Context, all []*runtimeapi.Container) {
-	for _, c := range Superfluous(all) {
+	for _, c := range superfluous(all) {
 		if _, err := k.rt.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.Id}); err != nil && !cri.IsNotFound(err) {
 			k.opts.Logger.Debug("dead container stays", "container", c.Id, "error", err)
 			continue
@@ -67,8 +60,8 @@ func (k *Kubelet) removeDead(ctx context.Context, all []*runtimeapi.Container) {
 	}
 }
 
-// Superfluous are the dead containers that nobody asks for any more.
-func Superfluous(all []*runtimeapi.Container) []*runtimeapi.Container {
+// superfluous are the dead containers that nobody asks for any more.
+func superfluous(all []*runtimeapi.Container) []*runtimeapi.Container {
 	type name struct{ uid, container string }
 	by := map[name][]*runtimeapi.Container{}
 	for _, c := range all {
@@ -128,61 +121,3 @@ func (k *Kubelet) removeLogs() {
 // ownsLogs tells whether the log folder is this kubelet's alone. That of the
 // machine may hold the logs of others.
 func (k *Kubelet) ownsLogs() bool { return k.opts.PodLogsDir != "/var/log/pods" }
-
-// removeImages removes unused images, those longest unused first, while the
-// disk is too full.
-func (k *Kubelet) removeImages(ctx context.Context, unused map[string]time.Time) {
-	images, err := k.rt.ListImages(ctx, &runtimeapi.ListImagesRequest{})
-	if err != nil {
-		return
-	}
-	containers, err := k.rt.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
-	if err != nil {
-		return
-	}
-	used := map[string]bool{}
-	for _, c := range containers.Containers {
-		used[c.ImageRef], used[c.ImageId], used[c.GetImage().GetImage()] = true, true, true
-	}
-	now := time.Now()
-	var old []*runtimeapi.Image
-	for _, img := range images.Images {
-		in := used[img.Id] || img.Pinned
-		for _, n := range append(img.RepoDigests, img.RepoTags...) {
-			in = in || used[n]
-		}
-		if in {
-			delete(unused, img.Id)
-			continue
-		}
-		if unused[img.Id].IsZero() {
-			unused[img.Id] = now
-		}
-		if now.Sub(unused[img.Id]) >= imageAge {
-			old = append(old, img)
-		}
-	}
-	root := k.imageRoot(ctx)
-	if s := node.Disk(root); s.Total == 0 || (s.Total-s.Free)*100 < s.Total*imageHigh {
-		return
-	}
-	sort.Slice(old, func(i, j int) bool { return unused[old[i].Id].Before(unused[old[j].Id]) })
-	for _, img := range old {
-		if s := node.Disk(root); (s.Total-s.Free)*100 < s.Total*imageLow {
-			return
-		}
-		if _, err := k.rt.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: img.Id}}); err == nil {
-			delete(unused, img.Id)
-		}
-	}
-}
-
-// imageRoot is where the runtime keeps images.
-func (k *Kubelet) imageRoot(ctx context.Context) string {
-	if resp, err := k.rt.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{}); err == nil && len(resp.ImageFilesystems) > 0 {
-		if m := resp.ImageFilesystems[0].GetFsId().GetMountpoint(); m != "" {
-			return m
-		}
-	}
-	return k.opts.RootDir
-}

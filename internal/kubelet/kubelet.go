@@ -4,7 +4,8 @@
 //	view of pods ---+
 //	CRI events, ----+--> one pod.Worker per pod --> CRI, volumes, status
 //	   relist       |
-//	objects, probes-+
+//	objects, probes-+                              |
+//	                         plugin.Watcher --> csi, dra --> drivers of storage and devices
 //	node.Reporter --> Node, Lease
 //	server        --> logs, exec, attach, port-forward for the API server
 //
@@ -39,12 +40,15 @@ import (
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cgroup"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
+	"github.com/setpoint-project/setpoint/internal/kubelet/csi"
+	"github.com/setpoint-project/setpoint/internal/kubelet/dra"
 	"github.com/setpoint-project/setpoint/internal/kubelet/env"
 	"github.com/setpoint-project/setpoint/internal/kubelet/event"
 	"github.com/setpoint-project/setpoint/internal/kubelet/image"
 	"github.com/setpoint-project/setpoint/internal/kubelet/node"
 	"github.com/setpoint-project/setpoint/internal/kubelet/object"
 	"github.com/setpoint-project/setpoint/internal/kubelet/pod"
+	"github.com/setpoint-project/setpoint/internal/kubelet/podcertificate"
 	"github.com/setpoint-project/setpoint/internal/kubelet/server"
 	"github.com/setpoint-project/setpoint/internal/kubelet/volume"
 	"github.com/setpoint-project/setpoint/loop"
@@ -145,13 +149,18 @@ type Kubelet struct {
 	events  *event.Recorder
 	objects *object.Cache
 	volumes *volume.Manager
-	cgroups *cgroup.Tree
-	pods    client.View
+	// certificates of pods, in their volumes.
+	certificates *podcertificate.Manager
+	csi          *csi.Manager
+	devices      *dra.Manager
+	cgroups      *cgroup.Tree
+	pods         client.View
 	// services are what containers find as variables.
-	services client.View
-	node     *node.Reporter
-	deps     *pod.Deps
-	gaps     gaps
+	services  client.View
+	node      *node.Reporter
+	deps      *pod.Deps
+	admission admission
+	gaps      gaps
 
 	mu      sync.Mutex
 	ctx     context.Context // guarded by mu; of Run, nil before and after
@@ -192,30 +201,50 @@ func New(o Options) (*Kubelet, error) {
 		o.Logger.Warn("pods run without limits of their own", "error", err)
 		k.cgroups = nil
 	}
-	k.wire()
-	return k, nil
+	return k, k.wire()
 }
 
 // wire puts the parts together.
-func (k *Kubelet) wire() {
+func (k *Kubelet) wire() (err error) {
 	o := &k.opts
 	k.events = event.New(o.Client, o.NodeName, o.Logger)
 	k.objects = object.New(o.Client, k.objectChanged)
 	k.pods = o.Client.View(pod.Resource, client.ViewOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", o.NodeName).String()})
+	k.pods.Index(byUID, uidOf)
+	k.pods.Index(byVolumeImage, volumeImageOf)
 	k.node = node.New(node.Options{
 		Name: o.NodeName, Client: o.Client, Runtime: k.rt, IPs: []netip.Addr{o.NodeIP}, Port: o.Port, MaxPods: o.MaxPods,
 		Labels: o.Labels, Taints: o.RegisterWithTaints, RootDir: o.RootDir, Logger: o.Logger, Events: k.events,
 	})
 	ips := []string{o.NodeIP.String()}
+	k.certificates = podcertificate.New(podcertificate.Options{
+		NodeName: o.NodeName, Client: o.Client, Node: k.node.Node, Changed: k.objectChanged,
+		Warn: func(p *v1.Pod, why error) {
+			k.events.Pod(p, "", v1.EventTypeWarning, "FailedCertificateRefresh", "%v", why)
+		},
+	})
+	k.devices, err = dra.New(dra.Options{Node: o.NodeName, Client: o.Client, Root: o.RootDir, Logger: o.Logger})
+	if err != nil {
+		return err
+	}
+	k.csi, err = csi.New(csi.Options{
+		Root: o.RootDir, Node: o.NodeName, Client: o.Client, Secret: k.objects.Secret, Events: k.events, Changed: k.objectChanged, Logger: o.Logger,
+		Token: func(ctx context.Context, p *v1.Pod, audience string, seconds int64) (string, time.Time, error) {
+			return k.volumes.Token(ctx, p, audience, seconds)
+		},
+	})
+	if err != nil {
+		return err
+	}
 	k.volumes = volume.New(volume.Options{
-		Root: o.RootDir, Objects: k.objects, Token: k.token, Claim: k.claim,
+		Root: o.RootDir, Objects: k.objects, Token: k.token, Certificates: k.certificates, Claim: k.claim, Drivers: k.csi,
 		Facts: func(p *v1.Pod) env.Pod {
 			return env.Pod{IPs: podIPs(p), HostIPs: ips, Allocatable: k.node.Allocatable()}
 		},
 	})
 	k.services = o.Client.View(v1.SchemeGroupVersion.WithResource("services"), client.ViewOptions{})
 	k.deps = &pod.Deps{
-		Runtime: k.rt, Client: o.Client, Pods: k.pods, Volumes: k.volumes, Cgroups: k.cgroups, Objects: k.objects, Events: k.events,
+		Runtime: k.rt, Client: o.Client, Pods: k.pods, Volumes: k.volumes, Devices: k.devices, Cgroups: k.cgroups, Objects: k.objects, Events: k.events,
 		Images: image.New(image.Options{Images: k.rt, Events: k.events, Secrets: k.objects.Secret}),
 		Services: func(ns string) []*v1.Service {
 			var out []*v1.Service
@@ -225,11 +254,13 @@ func (k *Kubelet) wire() {
 			return out
 		},
 		Admit:       k.admit,
+		Fits:        k.fits,
 		Allocatable: k.node.Allocatable(), Memory: k.node.Memory(),
 		Owner: o.Owner, HostIPs: ips, LogsDir: o.PodLogsDir, ClusterDomain: o.ClusterDomain, ClusterDNS: o.ClusterDNS,
 		ResolvConf: o.ResolvConf, SeccompDir: filepath.Join(o.RootDir, "seccomp"),
 		Log: o.Logger, Observe: k.observe,
 	}
+	return nil
 }
 
 func podIPs(p *v1.Pod) []string {
@@ -250,6 +281,13 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { k.events.Run(ctx) })
 	wg.Go(func() { k.node.Run(ctx) })
+	wg.Go(func() { k.csi.Run(ctx) })
+	wg.Go(func() { k.devices.Run(ctx) })
+	wg.Go(func() {
+		if err := k.plugins().Run(ctx); err != nil {
+			k.opts.Logger.Warn("no plugins are registered", "error", err)
+		}
+	})
 	if k.opts.ServingTLS != nil {
 		srv, err := k.server()
 		if err != nil {
@@ -294,8 +332,10 @@ func (k *Kubelet) runPods(ctx context.Context, wg *sync.WaitGroup) error {
 	k.mu.Unlock()
 	remove := k.pods.Handle(k.podChanged)
 	defer remove()
+	defer k.certificates.Follow()()
 	wg.Go(func() { k.sweep(ctx) })
 	wg.Go(func() { k.housekeep(ctx) })
+	wg.Go(func() { k.keepRoom(ctx) })
 	k.relist(ctx)
 	k.mu.Lock()
 	k.ctx = nil // no new workers from here on
@@ -403,25 +443,9 @@ func (k *Kubelet) token(ctx context.Context, p *v1.Pod, audience string, seconds
 	return t.Status.Token, t.Status.ExpirationTimestamp.Time, nil
 }
 
-// claim finds the persistent volume that a claim is bound to.
-func (k *Kubelet) claim(ctx context.Context, ns, name string) (*v1.PersistentVolume, error) {
-	o, err := k.opts.Client.Get(ctx, v1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), ns, name)
-	if err != nil {
-		return nil, err
-	}
-	c, ok := o.(*v1.PersistentVolumeClaim)
-	if !ok || c.Spec.VolumeName == "" {
-		return nil, fmt.Errorf("persistentvolumeclaim %q is not bound", name)
-	}
-	if o, err = k.opts.Client.Get(ctx, v1.SchemeGroupVersion.WithResource("persistentvolumes"), "", c.Spec.VolumeName); err != nil {
-		return nil, err
-	}
-	return o.(*v1.PersistentVolume), nil
-}
-
 func (k *Kubelet) server() (*server.Server, error) {
 	return server.New(server.Options{
 		Addr: netip.AddrPortFrom(k.opts.NodeIP, uint16(k.opts.Port)).String(), Certificate: k.opts.ServingTLS, ClientCA: k.opts.ClientCA, Clients: k.opts.Clients,
-		Runtime: k.rt, Pods: k.pods, Owner: k.opts.Owner, LogsDir: k.opts.PodLogsDir, Node: k.opts.NodeName, Logger: k.opts.Logger,
+		Client: k.opts.Client, Runtime: k.rt, Stats: k.stats().Summary, Pods: k.pods, Owner: k.opts.Owner, LogsDir: k.opts.PodLogsDir, Node: k.opts.NodeName, Logger: k.opts.Logger,
 	})
 }

@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // forever is a container that runs until it is asked to end.
@@ -20,7 +22,7 @@ func TestNode(t *testing.T) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 5)
 	for name, f := range map[string]func(*rig){
-		"life": life, "exits": exits, "fails": fails, "crash loop": crashLoop, "init": initContainers, "sidecar": sidecar,
+		"life": life, "exits": exits, "fails": fails, "crash loop": crashLoop, "evicted": evicted, "init": initContainers, "sidecar": sidecar,
 		"bad image": badImage, "bad command": badCommand, "config error": configError, "probes": probes, "hooks": hooks,
 		"volumes": volumes, "environment": environment, "oom": oomKilled, "deadline": deadline, "refused": refused,
 		"security": security, "force": force, "last words": lastWords,
@@ -33,6 +35,8 @@ func TestNode(t *testing.T) {
 	}
 	wg.Wait()
 	t.Run("server", func(t *testing.T) { serve(r.in(t)) })
+	t.Run("devices", func(t *testing.T) { devices(r) })
+	t.Run("image volume", func(t *testing.T) { imageVolume(r) })
 	t.Run("take over", func(t *testing.T) { takeOver(r) })
 }
 
@@ -125,6 +129,31 @@ spec:
 	if st := p.Status.ContainerStatuses[0].State.Terminated; st == nil || st.Reason != "Error" || st.ExitCode != 3 {
 		r.t.Errorf("state is %+v", p.Status.ContainerStatuses[0].State)
 	}
+}
+
+// A pod whose volume grows beyond its limit has to leave.
+func evicted(r *rig) {
+	r.pod("evicted", `
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: setpoint.test/box:1
+    command: [sh, -c, 'head -c 3000000 /dev/zero > /v/large; sleep 600']
+    volumeMounts: [{name: v, mountPath: /v}]
+  volumes: [{name: v, emptyDir: {sizeLimit: 1Mi}}]
+`)
+	p := r.await("evicted", "Failed", phase(v1.PodFailed))
+	if p.Status.Reason != "Evicted" || p.Status.Message != `Usage of EmptyDir volume "v" exceeds the limit "1Mi". ` {
+		r.t.Errorf("failed for %s: %s", p.Status.Reason, p.Status.Message)
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.DisruptionTarget {
+			r.t.Errorf("its own excess is told as a disruption: %+v", c)
+		}
+	}
+	r.delete("evicted", nil)
+	r.await("evicted", "gone", gone)
 }
 
 // A container that keeps ending is restarted at once the first time, and then
@@ -336,6 +365,19 @@ spec:
 	if p.Status.Reason != "NodeAffinity" {
 		r.t.Errorf("reason is %q: %s", p.Status.Reason, p.Status.Message)
 	}
+	// A label that the node has got a moment ago counts.
+	nodes := v1.SchemeGroupVersion.WithResource("nodes")
+	if _, err := r.client.Patch(context.Background(), nodes, "", "n1", types.MergePatchType, []byte(`{"metadata":{"labels":{"just": "now"}}}`)); err != nil {
+		r.t.Fatal(err)
+	}
+	r.pod("here", `
+spec:
+  nodeSelector: {just: now}
+  restartPolicy: Never
+  containers:
+  - {name: main, image: setpoint.test/box:1, command: ["true"]}
+`)
+	r.await("here", "Succeeded", phase(v1.PodSucceeded))
 }
 
 // A pod that does not end by itself is killed when its grace is over, and at

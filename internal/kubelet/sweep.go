@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/pod"
 	"github.com/setpoint-project/setpoint/loop"
 )
@@ -18,7 +19,7 @@ func isUnimplemented(err error) bool { return status.Code(err) == codes.Unimplem
 const sweepEvery = time.Minute
 
 // sweep takes away what is left on the node of pods that neither the API
-// server nor the runtime knows: folders, mounts and groups.
+// server nor the runtime knows: devices, folders, mounts and groups.
 func (k *Kubelet) sweep(ctx context.Context) {
 	for {
 		if found, err := k.list(ctx); err == nil {
@@ -26,7 +27,10 @@ func (k *Kubelet) sweep(ctx context.Context) {
 				if found[uid] != nil || k.known(uid) {
 					continue
 				}
-				if err := k.volumes.Unmount(uid); err != nil {
+				if err := k.devices.Unprepare(ctx, uid); err != nil {
+					k.opts.Logger.Warn("orphaned devices stay", "pod", uid, "error", err)
+				}
+				if err := k.volumes.Unmount(ctx, uid); err != nil {
 					k.opts.Logger.Warn("orphaned volumes stay", "pod", uid, "error", err)
 				}
 				if k.cgroups != nil {
@@ -49,6 +53,9 @@ func (k *Kubelet) leftovers() map[types.UID]bool {
 	for _, uid := range k.volumes.Pods() {
 		out[uid] = true
 	}
+	for _, uid := range k.devices.Pods() {
+		out[uid] = true
+	}
 	if k.cgroups != nil {
 		for _, uid := range k.cgroups.Pods() {
 			out[uid] = true
@@ -62,13 +69,13 @@ func (k *Kubelet) known(uid types.UID) bool {
 	if k.wake(uid, func(*pod.Worker) {}) {
 		return true
 	}
-	for _, o := range k.pods.List("") {
-		if o.GetUID() == uid {
-			return true
-		}
-	}
-	return false
+	return k.pods.CountIndex(byUID, string(uid)) > 0
 }
+
+// byUID indexes the node's pods.
+const byUID = "kubelet.uid"
+
+func uidOf(o client.Object) []string { return []string{string(o.GetUID())} }
 
 // gaps are the pods that are not as claimed.
 type gaps struct {
@@ -102,13 +109,17 @@ func (k *Kubelet) observe(key loop.Key, o loop.Outcome, err error, took time.Dur
 // Name of the loop.
 func (k *Kubelet) Name() string { return "kubelet" }
 
-// Gaps lists the pods that are not as claimed.
+// Gaps lists the pods that are not as claimed, and the node itself while it is
+// not ready: calls to a runtime that hangs come back to no pod's worker.
 func (k *Kubelet) Gaps() []loop.Gap {
 	k.gaps.mu.Lock()
 	defer k.gaps.mu.Unlock()
-	out := make([]loop.Gap, 0, len(k.gaps.known))
+	out := make([]loop.Gap, 0, len(k.gaps.known)+1)
+	if why, since := k.node.Problem(); why != "" {
+		out = append(out, loop.Gap{Loop: k.Name(), Key: loop.Key{Name: k.opts.NodeName}, State: loop.Waiting, On: "the container runtime", Reason: why, Since: since})
+	}
 	for _, g := range k.gaps.known {
 		out = append(out, g)
 	}
-	return out
+	return append(out, k.csi.Gaps()...)
 }

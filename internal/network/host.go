@@ -115,9 +115,7 @@ func (h *Host) RouteServices() error {
 // Down takes bridge, routes and rules away. What is not there is no error.
 func (h *Host) Down() error {
 	var errs []error
-	if err := deleteTable(h.Table()); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, deleteTable(h.Table()), deleteTable(h.PolicyTable()))
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
 		errs = append(errs, err)

@@ -64,5 +64,8 @@ func (c Config) Bridge() string { return "sp-" + c.Instance }
 // Table is the name of the nftables table.
 func (c Config) Table() string { return "setpoint-" + c.Instance }
 
+// PolicyTable is the name of the nftables table of network policies.
+func (c Config) PolicyTable() string { return c.Table() + "-policy" }
+
 // Gateway is the bridge's address: the first of the node's pod range.
 func (c Config) Gateway() netip.Addr { return c.PodCIDR.Masked().Addr().Next() }

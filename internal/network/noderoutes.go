@@ -32,7 +32,7 @@ type NodeRoutes struct {
 func NewNodeRoutes(host *Host, nodeName string, c client.Interface, log *slog.Logger) *NodeRoutes {
 	r := &NodeRoutes{host: host, nodeName: nodeName,
 		nodes: c.View(corev1.SchemeGroupVersion.WithResource("nodes"), client.ViewOptions{})}
-	r.loop = loop.New(loop.Options{Name: "node-routes", Reconcile: r.reconcile, Workers: 1, Logger: log})
+	r.loop = loop.New(loop.Options{Name: "noderoutes", Reconcile: r.reconcile, Workers: 1, Logger: log})
 	return r
 }
 

@@ -65,11 +65,14 @@ type JoinOptions struct {
 // system:node:NODE and a serving certificate for its kubelet. The server is
 // known by the hash of the authority in the token; keys never leave the node.
 // What lies in Dir already and is not near its end is used without asking the
-// server.
+// server; without a token nothing else is.
 func Join(ctx context.Context, o JoinOptions) (*NodeCerts, error) {
-	token, err := ParseToken(o.Token)
-	if err != nil {
-		return nil, err
+	var token Token
+	if o.Token != "" {
+		var err error
+		if token, err = parseToken(o.Token); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("join: %w", err)
@@ -81,6 +84,9 @@ func Join(ctx context.Context, o JoinOptions) (*NodeCerts, error) {
 	defer unlock()
 	if certs := loadJoined(o, token); certs != nil {
 		return certs, nil
+	}
+	if o.Token == "" {
+		return nil, fmt.Errorf("join %s as %q: the join token is needed, for no certificate that is good still lies in %s", o.Server, o.Node, o.Dir)
 	}
 	certs, err := join(ctx, o, token)
 	if err != nil {
@@ -98,7 +104,7 @@ func loadJoined(o JoinOptions, token Token) *NodeCerts {
 		return nil
 	}
 	caCert, err := parseCert(ca)
-	if err != nil || hashOf(caCert) != token.CAHash {
+	if err != nil || o.Token != "" && hashOf(caCert) != token.CAHash {
 		return nil
 	}
 	client, err := readPair(o.clientPath())

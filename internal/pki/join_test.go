@@ -83,6 +83,15 @@ func TestJoin(t *testing.T) {
 	if !again.Client.Cert.Equal(certs.Client.Cert) || *calls != 1 {
 		t.Errorf("joining again asked the server (%d calls)", *calls)
 	}
+	known := o
+	known.Token = ""
+	if certs, err := Join(context.Background(), known); err != nil || *calls != 1 || !certs.Client.Cert.Equal(again.Client.Cert) {
+		t.Errorf("without the token, though it has joined: %v, %d calls", err, *calls)
+	}
+	known.Node = "n9"
+	if _, err := Join(context.Background(), known); err == nil || !strings.Contains(err.Error(), "the join token is needed") {
+		t.Errorf("another node without the token: %v", err)
+	}
 	o.IPs = []net.IP{net.IPv4(10, 1, 2, 4)}
 	if _, err := Join(context.Background(), o); err != nil || *calls != 2 {
 		t.Errorf("a new address: %v, %d calls, want 2", err, *calls)

@@ -36,7 +36,7 @@ func (a *Authority) JoinHandler(token Token, api func() *x509.Certificate) http.
 			http.Error(w, "not a join request: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		given, err := ParseToken(req.Token)
+		given, err := parseToken(req.Token)
 		if err != nil || !token.Matches(given) {
 			http.Error(w, "wrong join token", http.StatusUnauthorized)
 			return

@@ -124,23 +124,33 @@ func (a *Authority) stored(path string, p Profile) *Pair {
 // Sign issues a certificate for a public key. Nothing is stored.
 func (a *Authority) Sign(pub crypto.PublicKey, p Profile) ([]byte, error) {
 	now := time.Now()
-	notAfter := now.Add(leafLife)
-	if notAfter.After(a.cert.NotAfter) {
-		notAfter = a.cert.NotAfter
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber:          serial(),
+	return a.Issue(&x509.Certificate{
 		Subject:               pkix.Name{CommonName: p.CommonName, Organization: p.Organizations},
 		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              notAfter,
+		NotAfter:              now.Add(leafLife),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage:           p.usages(),
 		BasicConstraintsValid: true,
 		DNSNames:              p.DNSNames,
 		IPAddresses:           p.IPs,
-	}, a.cert, pub, a.key)
+	}, pub)
+}
+
+// Issue signs a certificate for a public key, and returns it in DER. The serial
+// number is drawn here, and nothing outlives the authority; all else is as the
+// template says, which is not changed. Nothing is stored.
+func (a *Authority) Issue(template *x509.Certificate, pub crypto.PublicKey) ([]byte, error) {
+	t := *template
+	t.SerialNumber = serial()
+	if t.NotAfter.After(a.cert.NotAfter) {
+		t.NotAfter = a.cert.NotAfter
+	}
+	if !t.NotBefore.Before(t.NotAfter) {
+		return nil, fmt.Errorf("pki: sign for %q: the authority ends at %s", t.Subject.CommonName, a.cert.NotAfter.UTC().Format(time.RFC3339))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &t, a.cert, pub, a.key)
 	if err != nil {
-		return nil, fmt.Errorf("pki: sign for %q: %w", p.CommonName, err)
+		return nil, fmt.Errorf("pki: sign for %q: %w", t.Subject.CommonName, err)
 	}
 	return der, nil
 }

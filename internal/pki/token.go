@@ -21,8 +21,8 @@ type Token struct {
 // String is the form that people copy.
 func (t Token) String() string { return t.CAHash + "::" + t.Secret }
 
-// ParseToken reads the form that people copy.
-func ParseToken(s string) (Token, error) {
+// parseToken reads the form that people copy.
+func parseToken(s string) (Token, error) {
 	hash, secret, ok := strings.Cut(strings.TrimSpace(s), "::")
 	if raw, err := hex.DecodeString(hash); !ok || err != nil || len(raw) != 32 || secret == "" {
 		return Token{}, fmt.Errorf("join token: want CAHASH::SECRET with a SHA-256 in hexadecimal, as the server wrote it into its file \"token\"")
@@ -47,7 +47,7 @@ func (a *Authority) JoinToken(path string) (Token, error) {
 	if err != nil && !os.IsNotExist(err) {
 		return Token{}, fmt.Errorf("pki: join token: %w", err)
 	}
-	if t, err := ParseToken(string(data)); err == nil && t.CAHash == a.Hash() {
+	if t, err := parseToken(string(data)); err == nil && t.CAHash == a.Hash() {
 		return t, nil
 	}
 	var secret [16]byte

@@ -16,7 +16,11 @@ import (
 // bind writes the binding. The uid keeps it from another pod of that name. An
 // error means that the pod is not bound to the node: its place may be given to
 // another. So when the answer is lost, bind asks until it knows.
-func (s *Scheduler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
+func (s *Scheduler) bind(ctx context.Context, p *podInfo, node string) error {
+	if p.binder != nil {
+		return p.binder.bindBy(ctx, p.pod, node)
+	}
+	pod := p.pod
 	_, err := s.opts.Client.Create(ctx, client.Pods, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},

@@ -42,7 +42,7 @@ func BenchmarkCluster(b *testing.B) {
 		}
 	})()
 	<-signal
-	sched := scheduler.New(scheduler.Options{Client: h.Client("scheduler"), Seed: 1})
+	sched := newScheduler(scheduler.Options{Client: h.Client("scheduler"), Seed: 1})
 	wg.Go(func() { sched.Run(ctx) })
 
 	bound, ready := make(chan struct{}), make(chan struct{})

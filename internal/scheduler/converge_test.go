@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,8 +15,17 @@ import (
 	"github.com/setpoint-project/setpoint/internal/scheduler"
 )
 
+// newScheduler makes one from options that are right.
+func newScheduler(opts scheduler.Options) *scheduler.Scheduler {
+	s, err := scheduler.New(opts)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 func loops(o controllers.Options) []controllers.Controller {
-	return []controllers.Controller{scheduler.New(scheduler.Options{Client: o.Client, Recorder: o.Events, Bindings: 4})}
+	return []controllers.Controller{newScheduler(scheduler.Options{Client: o.Client, Recorder: o.Events, Bindings: 4})}
 }
 
 func amounts(cpu int) corev1.ResourceList {
@@ -31,9 +41,11 @@ func fileNode(w *controllertest.World, name string, cpu int) {
 	}, "status")
 }
 
-func filePod(w *controllertest.World, name string, cpu int) {
+func filePod(w *controllertest.World, name string, cpu int) { filePodOf(w, name, cpu, 0) }
+
+func filePodOf(w *controllertest.World, name string, cpu int, priority int32) {
 	w.Create(client.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec: corev1.PodSpec{SchedulerName: corev1.DefaultSchedulerName, Containers: []corev1.Container{{Name: "c", Image: "app",
+		Spec: corev1.PodSpec{Priority: &priority, SchedulerName: corev1.DefaultSchedulerName, Containers: []corev1.Container{{Name: "c", Image: "app",
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(cpu), resource.DecimalSI)}}}}}})
 }
 
@@ -102,6 +114,37 @@ func TestConvergesFull(t *testing.T) {
 				w.Delete(client.Pods, "default", fmt.Sprint("p", i), metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 			}
 			fileNode(w, "n1", 6)
+		},
+	})
+}
+
+// Whatever is lost or crashes amid a preemption, in the end every urgent pod
+// has its place, and no node more than it can hold.
+func TestConvergesByPreemption(t *testing.T) {
+	urgent := func(name string) bool { return name[0] == 'u' }
+	controllertest.Run(t, controllertest.Case{
+		Loops: loops, Others: controllertest.Kubelets, Check: fitting, Single: true, Runs: 40,
+		Start: func(w *controllertest.World) {
+			for i := range 2 {
+				fileNode(w, fmt.Sprint("n", i), 4)
+			}
+			for i := range 8 {
+				filePod(w, fmt.Sprint("low", i), 1)
+			}
+		},
+		Meanwhile: func(w *controllertest.World) {
+			for i := range 1 + w.Rand.IntN(4) {
+				filePodOf(w, fmt.Sprint("urgent", i), 2, 1000)
+				w.Rest(time.Duration(w.Rand.IntN(4)) * time.Second)
+			}
+		},
+		End: func(w *controllertest.World) string {
+			return w.Lines(client.Pods, func(obj client.Object) string {
+				if !urgent(obj.GetName()) {
+					return ""
+				}
+				return fmt.Sprint(obj.GetName(), " placed ", obj.(*corev1.Pod).Spec.NodeName != "")
+			})
 		},
 	})
 }

@@ -91,7 +91,7 @@ func TestRulesAboutOtherPods(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := zones()
-			c.namespaceLabels = func(name string) labels.Set {
+			c.groups.namespaceLabels = func(name string) labels.Set {
 				return map[string]labels.Set{"ns-x": {"team": "x"}}[name]
 			}
 			for node, pods := range test.on {
@@ -115,7 +115,7 @@ func TestRulesAboutOtherPods(t *testing.T) {
 				t.Errorf("chose %v", n)
 			}
 			if test.why != "" {
-				if why := pl.diagnose(p); why != test.why {
+				if why := pl.diagnose(p).String(); why != test.why {
 					t.Errorf("got  %s\nwant %s", why, test.why)
 				}
 			}

@@ -90,7 +90,7 @@ func TestFilters(t *testing.T) {
 			p := newPodInfo(test.pod)
 			got := ""
 			if pl.choose(p) == nil {
-				got = pl.diagnose(p)
+				got = pl.diagnose(p).String()
 			}
 			if got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
@@ -110,10 +110,10 @@ func TestDiagnosisCountsNodes(t *testing.T) {
 		t.Fatalf("placed on %s", n.name)
 	}
 	want := "0/5 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {k: }, 1 node(s) were unschedulable, 2 node(s) had untolerated taint {k: v}."
-	if got := pl.diagnose(p); got != want {
+	if got := pl.diagnose(p).String(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if got := (&placement{cluster: newCluster()}).diagnose(p); got != "no nodes available to schedule pods" {
+	if got := (&placement{cluster: newCluster()}).diagnose(p).String(); got != "no nodes available to schedule pods" {
 		t.Errorf("without nodes: %q", got)
 	}
 }

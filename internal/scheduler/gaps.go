@@ -16,17 +16,18 @@ type gaps struct {
 	all map[types.NamespacedName]loop.Gap // guarded by mu
 }
 
-// set keeps the time of a gap whose reason has not changed.
-func (g *gaps) set(key types.NamespacedName, state loop.State, reason string) {
+// set keeps the time of a gap whose reason has not changed. on is what its
+// pod waits for; "": nothing that has a name.
+func (g *gaps) set(key types.NamespacedName, state loop.State, on, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if had, ok := g.all[key]; ok && had.State == state && had.Reason == reason {
+	if had, ok := g.all[key]; ok && had.State == state && had.On == on && had.Reason == reason {
 		return
 	}
 	if g.all == nil {
 		g.all = map[types.NamespacedName]loop.Gap{}
 	}
-	g.all[key] = loop.Gap{Loop: name, Key: key, State: state, Reason: reason, Since: time.Now()}
+	g.all[key] = loop.Gap{Loop: name, Key: key, State: state, On: on, Reason: reason, Since: time.Now()}
 }
 
 func (g *gaps) delete(key types.NamespacedName) {

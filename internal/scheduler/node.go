@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-project/setpoint/internal/scheduler/volumes"
 )
 
 // nodeInfo is a node with the sum of what its pods hold, so that a look at it
@@ -20,13 +22,16 @@ type nodeInfo struct {
 	allocatable   amounts
 	maxPods       int
 	unschedulable bool
-	hardTaints    []corev1.Taint // NoSchedule and NoExecute
-	softTaints    []corev1.Taint // PreferNoSchedule
+	hardTaints    []corev1.Taint   // NoSchedule and NoExecute
+	softTaints    []corev1.Taint   // PreferNoSchedule
+	images        map[string]int64 // bytes, by name
 
 	pods                  map[types.NamespacedName]*podInfo
 	requested             amounts
 	scoreCPU, scoreMemory int64
 	ports                 []hostPort // of all pods together
+	disks                 []volumes.Disk
+	claims                map[types.NamespacedName]int // how many pods use each
 }
 
 // setNode takes over what the API says of the node.
@@ -35,6 +40,7 @@ func (n *nodeInfo) setNode(node *corev1.Node) {
 	n.allocatable = amountsOf(node.Status.Allocatable)
 	n.maxPods = int(node.Status.Allocatable.Pods().Value())
 	n.unschedulable = node.Spec.Unschedulable
+	n.setImages(node)
 	n.hardTaints, n.softTaints = nil, nil
 	for _, taint := range node.Spec.Taints {
 		switch taint.Effect {
@@ -53,6 +59,13 @@ func (n *nodeInfo) add(p *podInfo) {
 	n.pods[p.key] = p
 	n.count(p, 1)
 	n.ports = append(n.ports, p.ports...)
+	n.disks = append(n.disks, p.disks...)
+	for _, key := range p.claims {
+		if n.claims == nil {
+			n.claims = map[types.NamespacedName]int{}
+		}
+		n.claims[key]++
+	}
 }
 
 func (n *nodeInfo) remove(key types.NamespacedName) {
@@ -65,6 +78,16 @@ func (n *nodeInfo) remove(key types.NamespacedName) {
 	for _, port := range p.ports {
 		if i := slices.Index(n.ports, port); i >= 0 {
 			n.ports = slices.Delete(n.ports, i, i+1)
+		}
+	}
+	for d := range p.disks {
+		if i := slices.IndexFunc(n.disks, func(x volumes.Disk) bool { return x.Same(&p.disks[d]) }); i >= 0 {
+			n.disks = slices.Delete(n.disks, i, i+1)
+		}
+	}
+	for _, key := range p.claims {
+		if n.claims[key]--; n.claims[key] == 0 {
+			delete(n.claims, key)
 		}
 	}
 }
@@ -80,6 +103,8 @@ func (n *nodeInfo) clone() *nodeInfo {
 	c := *n
 	c.pods = maps.Clone(n.pods)
 	c.ports = slices.Clone(n.ports)
+	c.disks = slices.Clone(n.disks)
+	c.claims = maps.Clone(n.claims)
 	c.requested.scalar = maps.Clone(n.requested.scalar)
 	return &c
 }

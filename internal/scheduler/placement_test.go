@@ -10,7 +10,7 @@ import (
 )
 
 func newPlacement(c *cluster, seed uint64) *placement {
-	return &placement{cluster: c, rand: rand.New(rand.NewPCG(seed, 0))}
+	return &placement{cluster: c, rand: rand.New(rand.NewPCG(seed, 0)), vetoed: map[string]string{}}
 }
 
 func TestScores(t *testing.T) {

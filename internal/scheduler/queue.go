@@ -2,7 +2,8 @@ package scheduler
 
 import (
 	"container/heap"
-	"sort"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -37,19 +38,20 @@ const (
 //	          |                | fits nowhere
 //	          +- unschedulable <
 //	   a node changed so that it fits there, or 5 minutes; where rules about
-//	   other pods are in the way, any change and a back-off
+//	   other pods are in the way, a pod or node that they are about, and a back-off;
+//	   where volumes or devices are, a change of theirs
 type queue struct {
-	pods   map[types.NamespacedName]*podInfo
-	active activeHeap
-	timed  timedHeap // backing off and unschedulable
-	// waiting holds the unschedulable ones, which wake looks through; ruled
-	// those of them that rules about other pods keep out.
-	waiting, ruled map[types.NamespacedName]*podInfo
-	came           uint64 // how many pods have come so far
+	pods    map[types.NamespacedName]*podInfo
+	active  activeHeap
+	timed   timedHeap // backing off and unschedulable
+	waiting shapes    // the unschedulable ones that a node could take
+	// on are the unschedulable ones by what a change of may help.
+	on   map[string]map[types.NamespacedName]bool
+	came uint64 // how many pods have come so far
 }
 
 func newQueue() *queue {
-	return &queue{pods: map[types.NamespacedName]*podInfo{}, waiting: map[types.NamespacedName]*podInfo{}, ruled: map[types.NamespacedName]*podInfo{}}
+	return &queue{pods: map[types.NamespacedName]*podInfo{}, waiting: newShapes(), on: map[string]map[types.NamespacedName]bool{}}
 }
 
 // add puts a pod into the active part, unless it is in the queue already: then
@@ -64,7 +66,7 @@ func (q *queue) add(p *podInfo, now time.Time) {
 		q.enter(p, active)
 		return
 	}
-	same := had.uid == p.uid && had.generation == p.generation && equalLabels(had.pod.Labels, p.pod.Labels)
+	same := had.uid == p.uid && had.generation == p.generation && had.group == p.group && sameClaims(had.pod, p.pod)
 	state := had.queued
 	q.leave(had)
 	if !same {
@@ -74,18 +76,6 @@ func (q *queue) add(p *podInfo, now time.Time) {
 	p.queued = state
 	q.pods[p.key] = p
 	q.enter(p, state.where)
-}
-
-func equalLabels(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || w != v {
-			return false
-		}
-	}
-	return true
 }
 
 // remove takes a pod out, wherever it is, and returns it, or nil.
@@ -115,12 +105,18 @@ func (q *queue) retry(p *podInfo, now time.Time) {
 	q.put(p, backingOff)
 }
 
-// park puts a pod back that fits nowhere. ruled says that rules about other
-// pods had a part in it.
-func (q *queue) park(p *podInfo, ruled bool, now time.Time) {
+// refused says what kept a pod from all nodes.
+type refused struct {
+	ruled   bool     // more than the nodes' room: rules about other pods, volumes, devices
+	blocked bool     // no node was looked at: only a change of on can help
+	on      []string // what a change of may help, besides nodes and pods
+}
+
+// park puts a pod back that fits nowhere.
+func (q *queue) park(p *podInfo, by refused, now time.Time) {
 	p.queued.due = now.Add(unschedulableFor)
-	p.queued.parked, p.queued.ruled = now, ruled
-	if ruled {
+	p.queued.parked, p.queued.refused = now, by
+	if by.ruled {
 		p.queued.attempts++
 	}
 	p.queued.wokenBy = ""
@@ -161,44 +157,93 @@ func (q *queue) nextDue() (time.Time, bool) {
 }
 
 // wake makes those unschedulable pods active that fit on a node together,
-// first come first. It looks at the one node only, so that a change costs the
-// same in a cluster of any size; and it takes no more pods than there is room
-// for, so that a place that comes free in front of 10,000 pods wakes one of
-// them.
-func (q *queue) wake(n *nodeInfo) {
+// first come first. It looks at the one node only, and at one pod of each
+// shape, so that a change costs the same in a cluster of any size; and it takes
+// no more pods than there is room for, so that a place that comes free in front
+// of 10,000 pods wakes one of them. Those that rules about other pods keep out
+// are all tried again after a back-off, for the node alone does not tell.
+// Room that is kept for a nominated pod is none for others: a pod that was woken
+// for it would be refused, and the room offered again at once, for ever.
+func (q *queue) wake(n *nodeInfo, kept *nominations) {
 	if n.node == nil {
 		return
 	}
-	var fit []*podInfo
-	for _, p := range q.waiting {
-		if fits(p, n) {
-			fit = append(fit, p)
+	takes := func(p *podInfo, n *nodeInfo) bool {
+		if !fits(p, n) {
+			return false
 		}
+		room := kept.with(p, n)
+		return room == n || fits(p, room)
 	}
-	if len(fit) == 0 {
-		return
-	}
-	sort.Slice(fit, func(i, j int) bool { return before(fit[i], fit[j]) })
-	room := n.clone()
-	for _, p := range fit {
-		if !fits(p, room) {
+	var fit []*shape
+	for _, s := range q.waiting.all {
+		if !takes(s.sample(), n) {
 			continue
 		}
+		if s.ruled {
+			q.later(s)
+		} else {
+			fit = append(fit, s)
+		}
+	}
+	room := n
+	for len(fit) > 0 {
+		first := 0
+		for i := range fit {
+			if before(fit[i].sample(), fit[first].sample()) {
+				first = i
+			}
+		}
+		p := fit[first].sample()
+		if !takes(p, room) {
+			fit = append(fit[:first], fit[first+1:]...)
+			continue
+		}
+		if room == n {
+			room = n.clone()
+		}
 		room.add(p)
+		last := len(fit[first].pods) == 1
 		q.leave(p)
 		p.queued.wokenBy = n.name
 		q.enter(p, active)
+		if last {
+			fit = append(fit[:first], fit[first+1:]...)
+		}
 	}
 }
 
 // wakeRuled lets those pods be tried again that rules about other pods keep
-// out: for them any change of any pod or node may be the one. Each is tried
-// again after a back-off only, for the look at all pods is dear.
-func (q *queue) wakeRuled() {
-	for _, p := range q.ruled {
+// out, where helps says that something changed for one like them.
+func (q *queue) wakeRuled(helps func(p *podInfo) bool) {
+	for _, s := range q.waiting.ruled {
+		if helps(s.sample()) {
+			q.later(s)
+		}
+	}
+}
+
+// later lets the pods of a shape be tried again after a back-off.
+func (q *queue) later(s *shape) {
+	for len(s.pods) > 0 {
+		p := s.sample()
 		q.leave(p)
 		p.queued.due = p.queued.parked.Add(backoff(p.queued.attempts))
 		q.enter(p, backingOff)
+	}
+}
+
+// helped lets the pods be tried again that a change of what may help: at once
+// those that nothing else keeps, after a back-off the others.
+func (q *queue) helped(what string) {
+	for _, key := range slices.Collect(maps.Keys(q.on[what])) {
+		p := q.pods[key]
+		q.leave(p)
+		where := active
+		if !p.queued.blocked {
+			where, p.queued.due = backingOff, p.queued.parked.Add(backoff(p.queued.attempts))
+		}
+		q.enter(p, where)
 	}
 }
 
@@ -211,10 +256,14 @@ func (q *queue) enter(p *podInfo, where place) {
 		heap.Push(&q.timed, p)
 	case unschedulable:
 		heap.Push(&q.timed, p)
-		if p.queued.ruled {
-			q.ruled[p.key] = p
-		} else {
-			q.waiting[p.key] = p
+		if !p.queued.blocked {
+			q.waiting.add(p)
+		}
+		for _, what := range p.queued.on {
+			if q.on[what] == nil {
+				q.on[what] = map[types.NamespacedName]bool{}
+			}
+			q.on[what][p.key] = true
 		}
 	}
 }
@@ -227,8 +276,14 @@ func (q *queue) leave(p *podInfo) {
 		heap.Remove(&q.timed, p.queued.index)
 	case unschedulable:
 		heap.Remove(&q.timed, p.queued.index)
-		delete(q.waiting, p.key)
-		delete(q.ruled, p.key)
+		if !p.queued.blocked {
+			q.waiting.remove(p)
+		}
+		for _, what := range p.queued.on {
+			if delete(q.on[what], p.key); len(q.on[what]) == 0 {
+				delete(q.on, what)
+			}
+		}
 	}
 	p.queued.where = nowhere
 }

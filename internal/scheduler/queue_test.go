@@ -62,11 +62,11 @@ func TestQueueBackoff(t *testing.T) {
 func TestQueueTriesAnUpdatedPodAtOnce(t *testing.T) {
 	q := newQueue()
 	q.add(newPodInfo(makePod("p")), now)
-	q.park(q.pop(), false, now)
+	q.park(q.pop(), refused{}, now)
 	q.add(newPodInfo(makePod("p")), now)
 	expectPops(t, q)
 	q.add(newPodInfo(makePod("p", func(p *corev1.Pod) { p.Generation = 2 })), now)
-	if len(q.waiting) != 0 || len(q.timed) != 0 {
+	if q.waiting.pods != 0 || len(q.timed) != 0 {
 		t.Error("it is parked as well")
 	}
 	expectPops(t, q, "p")
@@ -75,7 +75,7 @@ func TestQueueTriesAnUpdatedPodAtOnce(t *testing.T) {
 func TestQueueFlushesUnschedulable(t *testing.T) {
 	q := newQueue()
 	q.add(newPodInfo(makePod("p")), now)
-	q.park(q.pop(), false, now)
+	q.park(q.pop(), refused{}, now)
 	q.release(now.Add(unschedulableFor - 1))
 	expectPops(t, q)
 	q.release(now.Add(unschedulableFor))
@@ -95,11 +95,11 @@ func TestWakeTakesWhatFits(t *testing.T) {
 		}
 		return
 	}() {
-		q.park(p, false, now)
+		q.park(p, refused{}, now)
 	}
 	c := makeCluster(makeNode("n"))
-	q.wake(c.nodes["n"])
-	if got := len(q.waiting); got != 4 {
+	q.wake(c.nodes["n"], &c.nominated)
+	if got := q.waiting.pods; got != 4 {
 		t.Errorf("%d still wait, want 4", got)
 	}
 	if p := q.active[0]; p.queued.wokenBy != "n" {
@@ -118,8 +118,8 @@ func TestWakeRuled(t *testing.T) {
 	q.add(newPodInfo(makePod("p")), now)
 	for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		q.release(now)
-		q.park(q.pop(), true, now)
-		q.wakeRuled()
+		q.park(q.pop(), refused{ruled: true}, now)
+		q.wakeRuled(func(*podInfo) bool { return true })
 		if due, ok := q.nextDue(); !ok || !due.Equal(now.Add(wait)) {
 			t.Fatalf("attempt %d: due after %s, %v", i, due.Sub(now), ok)
 		}
@@ -129,12 +129,29 @@ func TestWakeRuled(t *testing.T) {
 			t.Fatalf("attempt %d: not active", i)
 		}
 	}
-	q.park(q.pop(), true, now)
-	if len(q.waiting) != 0 || len(q.ruled) != 1 {
-		t.Errorf("%d wait, %d ruled", len(q.waiting), len(q.ruled))
+	q.park(q.pop(), refused{ruled: true}, now)
+	if q.waiting.pods != 1 || len(q.waiting.ruled) != 1 {
+		t.Errorf("%d wait, %d ruled", q.waiting.pods, len(q.waiting.ruled))
 	}
 	q.remove(newPodInfo(makePod("p")).key)
-	if len(q.ruled) != 0 || len(q.timed) != 0 {
+	if len(q.waiting.ruled) != 0 || len(q.timed) != 0 {
 		t.Error("a trace is left")
 	}
+}
+
+// Room that is kept for a nominated pod wakes nobody else: woken for it and
+// refused, a pod would be woken again at once, for ever.
+func TestKeptRoomWakesNobody(t *testing.T) {
+	c := makeCluster(makeNode("n"))
+	c.nominated.set(newPodInfo(makePod("urgent", requests("cpu", "4"), priority(9))), "n")
+	q := newQueue()
+	for name, urgency := range map[string]int32{"less": 1, "more": 10} {
+		q.add(newPodInfo(makePod(name, requests("cpu", "2"), priority(urgency))), now)
+		q.park(q.pop(), refused{}, now)
+	}
+	q.wake(c.nodes["n"], &c.nominated)
+	expectPops(t, q, "more")
+	c.nominated.forget(newPodInfo(makePod("urgent")).key)
+	q.wake(c.nodes["n"], &c.nominated)
+	expectPops(t, q, "less")
 }

@@ -37,7 +37,7 @@ func TestOverTheNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		wg.Go(func() { sim.Run(ctx) })
-		s := scheduler.New(scheduler.Options{Client: remote("scheduler")})
+		s := newScheduler(scheduler.Options{Client: remote("scheduler")})
 		wg.Go(func() { s.Run(ctx) })
 	}
 	const count = 60

@@ -24,6 +24,7 @@ type world struct {
 	*testing.T
 	client client.Interface
 	stop   func()
+	gpus   string // of each node that is made from now on; "" is none
 
 	mu     sync.Mutex
 	events []string // "name Reason message"; guarded by mu
@@ -52,7 +53,14 @@ func story(t *testing.T, wrap func(client.Interface) client.Interface, f func(w 
 
 // start runs a scheduler until stop.
 func (w *world) start(c client.Interface) *scheduler.Scheduler {
-	s := scheduler.New(scheduler.Options{Client: c, Recorder: w, Seed: 1})
+	return w.startWith(scheduler.Options{Client: c})
+}
+
+func (w *world) startWith(opts scheduler.Options) *scheduler.Scheduler {
+	if opts.Seed = 1; opts.Recorder == nil {
+		opts.Recorder = w
+	}
+	s := newScheduler(opts)
 	ctx, cancel := context.WithCancel(w.Context())
 	done := make(chan struct{})
 	go func() {
@@ -66,6 +74,9 @@ func (w *world) start(c client.Interface) *scheduler.Scheduler {
 func (w *world) node(name, cpu string, change ...func(*corev1.Node)) {
 	w.Helper()
 	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	if w.gpus != "" {
+		amounts["example.com/gpu"] = resource.MustParse(w.gpus)
+	}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Capacity: amounts, Allocatable: amounts}}
 	for _, f := range change {
 		f(n)
@@ -168,7 +179,7 @@ func TestWaitsForRoom(t *testing.T) {
 		w.pod("b", "2")
 		w.pod("c", "2")
 		w.expect("full", "a=n b= c=")
-		if c := w.scheduled("b"); c.Message != "0/1 nodes are available: 1 Insufficient cpu." {
+		if c := w.scheduled("b"); c.Message != "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod." {
 			w.Errorf("condition %+v", c)
 		}
 		w.delete(client.Pods, "default", "a")
@@ -179,8 +190,8 @@ func TestWaitsForRoom(t *testing.T) {
 		w.expect("at once when b has ended", "b=n c=n")
 		want := []string{
 			"a Scheduled Successfully assigned default/a to n",
-			"b FailedScheduling 0/1 nodes are available: 1 Insufficient cpu.",
-			"c FailedScheduling 0/1 nodes are available: 1 Insufficient cpu.",
+			"b FailedScheduling 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+			"c FailedScheduling 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
 			"b Scheduled Successfully assigned default/b to n",
 			"c Scheduled Successfully assigned default/c to n",
 		}

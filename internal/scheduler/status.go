@@ -22,7 +22,7 @@ const statusWrites = 16
 type statusWriter struct {
 	client   client.Interface
 	inbox    *inbox
-	writing  map[types.NamespacedName]string // in flight: the message
+	writing  map[types.NamespacedName]string // in flight: what is said
 	wanted   map[types.NamespacedName]statusWrite
 	waiting  []types.NamespacedName // for a free slot; keys of wanted
 	inFlight int
@@ -31,6 +31,7 @@ type statusWriter struct {
 type statusWrite struct {
 	pod       *corev1.Pod
 	condition corev1.PodCondition
+	nominated string
 }
 
 func newStatusWriter(c client.Interface, in *inbox) *statusWriter {
@@ -38,35 +39,40 @@ func newStatusWriter(c client.Interface, in *inbox) *statusWriter {
 		writing: map[types.NamespacedName]string{}, wanted: map[types.NamespacedName]statusWrite{}}
 }
 
-// unschedulable sees to it that the pod's status says message. It reports
-// whether that is news.
-func (w *statusWriter) unschedulable(ctx context.Context, pod *corev1.Pod, message string, now time.Time) bool {
+// unschedulable sees to it that the pod's status says message, and for which
+// node it is nominated. It reports whether the message is news.
+func (w *statusWriter) unschedulable(ctx context.Context, pod *corev1.Pod, nominated, message string, now time.Time) bool {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	c := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 		Reason: corev1.PodReasonUnschedulable, Message: message, ObservedGeneration: pod.Generation,
 		LastTransitionTime: metav1.NewTime(now).Rfc3339Copy()}
+	told := false
 	for _, had := range pod.Status.Conditions {
 		if had.Type != c.Type {
 			continue
 		}
 		if had.Status == c.Status {
 			c.LastTransitionTime = had.LastTransitionTime
-			if had.Reason == c.Reason && had.Message == c.Message {
-				return false
-			}
+			told = had.Reason == c.Reason && had.Message == c.Message
 		}
 	}
-	if w.writing[key] == message || w.wanted[key].condition.Message == message {
+	if told && pod.Status.NominatedNodeName == nominated {
+		return false
+	}
+	write := statusWrite{pod: pod, condition: c, nominated: nominated}
+	if w.writing[key] == write.said() || w.wanted[key].said() == write.said() {
 		return false
 	}
 	_, had := w.wanted[key]
-	w.wanted[key] = statusWrite{pod: pod, condition: c}
+	w.wanted[key] = write
 	if !had {
 		w.waiting = append(w.waiting, key)
 	}
 	w.start(ctx)
-	return true
+	return !told
 }
+
+func (s statusWrite) said() string { return s.nominated + " " + s.condition.Message }
 
 // forget drops what was wanted for a pod that is placed or gone.
 func (w *statusWriter) forget(key types.NamespacedName) { delete(w.wanted, key) }
@@ -85,7 +91,7 @@ func (w *statusWriter) start(ctx context.Context) {
 			continue
 		}
 		delete(w.wanted, key)
-		w.writing[key] = write.condition.Message
+		w.writing[key] = write.said()
 		w.inFlight++
 		w.inbox.writes.Go(func() { w.inbox.wrote(key, w.write(ctx, write)) })
 	}
@@ -108,9 +114,13 @@ func (w *statusWriter) done(ctx context.Context, r statusResult) error {
 // refused: a late write must not say of a pod that somebody has placed since
 // that it cannot be.
 func (w *statusWriter) write(ctx context.Context, s statusWrite) error {
+	status := map[string]any{"conditions": []corev1.PodCondition{s.condition}}
+	if s.nominated != s.pod.Status.NominatedNodeName {
+		status["nominatedNodeName"] = s.nominated
+	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": s.pod.UID, "resourceVersion": s.pod.ResourceVersion},
-		"status":   map[string]any{"conditions": []corev1.PodCondition{s.condition}},
+		"status":   status,
 	})
 	if err != nil {
 		return err

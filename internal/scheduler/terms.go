@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,7 @@ type weightedTerm struct {
 // term matches pods by labels and namespace, in a domain of nodes that have
 // the same value of the topology key.
 type term struct {
+	id                string // equal terms have the same
 	topologyKey       string
 	selector          labels.Selector
 	namespaces        []string
@@ -37,19 +39,19 @@ type term struct {
 }
 
 type spreadTerm struct {
-	topologyKey   string
-	selector      labels.Selector
+	term          // of the pods that are spread
 	maxSkew       int
 	minDomains    int
 	honorAffinity bool // only nodes that the pod's node affinity allows count
 	honorTaints   bool // only nodes whose taints the pod tolerates count
 	self          bool // the pod matches its own selector
+	lenient       bool // nodes without the keys of all such constraints count as well
 }
 
-// newPodTerms returns nil for a pod without rules.
-func newPodTerms(pod *corev1.Pod) *podTerms {
+// newPodTerms returns nil for a pod without rules that its profile heeds.
+func newPodTerms(pod *corev1.Pod, of *profile) *podTerms {
 	t := podTerms{}
-	if a := pod.Spec.Affinity; a != nil {
+	if a := pod.Spec.Affinity; a != nil && of.without&withoutPods == 0 {
 		if a.PodAffinity != nil {
 			t.preferred = newWeightedTerms(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1)
 			t.affinity = newTerms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
@@ -60,6 +62,9 @@ func newPodTerms(pod *corev1.Pod) *podTerms {
 		}
 	}
 	for i := range pod.Spec.TopologySpreadConstraints {
+		if of.without&withoutSpread != 0 {
+			break
+		}
 		c := &pod.Spec.TopologySpreadConstraints[i]
 		if term := newSpreadTerm(pod, c); c.WhenUnsatisfiable == corev1.DoNotSchedule {
 			t.spread = append(t.spread, term)
@@ -86,15 +91,24 @@ func newWeightedTerms(pod *corev1.Pod, list []corev1.WeightedPodAffinityTerm, si
 func newTerms(pod *corev1.Pod, list []corev1.PodAffinityTerm) []term {
 	var out []term
 	for i := range list {
-		t := term{topologyKey: list[i].TopologyKey, selector: asSelector(list[i].LabelSelector), namespaces: list[i].Namespaces}
+		t := term{topologyKey: list[i].TopologyKey, selector: asSelector(list[i].LabelSelector), namespaces: slices.Clone(list[i].Namespaces)}
 		if list[i].NamespaceSelector != nil {
 			t.namespaceSelector = asSelector(list[i].NamespaceSelector)
 		} else if len(t.namespaces) == 0 {
 			t.namespaces = []string{pod.Namespace}
 		}
-		out = append(out, t)
+		out = append(out, t.identified())
 	}
 	return out
+}
+
+func (t term) identified() term {
+	slices.Sort(t.namespaces)
+	t.id = t.topologyKey + "\x00" + t.selector.String() + "\x00" + strings.Join(t.namespaces, ",")
+	if t.namespaceSelector != nil {
+		t.id += "\x00" + t.namespaceSelector.String() + "\x00"
+	}
+	return t
 }
 
 // asSelector of one that does not parse, which validation has refused, matches
@@ -108,7 +122,7 @@ func asSelector(s *metav1.LabelSelector) labels.Selector {
 }
 
 func newSpreadTerm(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) spreadTerm {
-	t := spreadTerm{topologyKey: c.TopologyKey, selector: asSelector(c.LabelSelector), maxSkew: int(c.MaxSkew), minDomains: 1, honorAffinity: true}
+	t := spreadTerm{term: term{topologyKey: c.TopologyKey, selector: asSelector(c.LabelSelector), namespaces: []string{pod.Namespace}}, maxSkew: int(c.MaxSkew), minDomains: 1, honorAffinity: true}
 	for _, key := range c.MatchLabelKeys {
 		if value, ok := pod.Labels[key]; ok {
 			if r, err := labels.NewRequirement(key, selection.In, []string{value}); err == nil {
@@ -125,15 +139,16 @@ func newSpreadTerm(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) spreadTe
 	if c.NodeTaintsPolicy != nil {
 		t.honorTaints = *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 	}
+	t.term = t.term.identified()
 	t.self = t.selector.Matches(labels.Set(pod.Labels))
 	return t
 }
 
-// matches tells whether a term is about a pod.
-func (t *term) matches(p *podInfo, namespaceLabels func(string) labels.Set) bool {
-	if !slices.Contains(t.namespaces, p.key.Namespace) &&
-		(t.namespaceSelector == nil || !t.namespaceSelector.Matches(namespaceLabels(p.key.Namespace))) {
+// matches tells whether a term is about pods of a namespace with these labels.
+func (t *term) matches(namespace string, set labels.Set, namespaceLabels func(string) labels.Set) bool {
+	if !slices.Contains(t.namespaces, namespace) &&
+		(t.namespaceSelector == nil || !t.namespaceSelector.Matches(namespaceLabels(namespace))) {
 		return false
 	}
-	return t.selector.Matches(p.labels)
+	return t.selector.Matches(set)
 }

@@ -11,8 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/localpath"
 	"github.com/setpoint-project/setpoint/loop"
 )
+
+// volumesFolder is where nodes say that their volumes lie: nowhere.
+const volumesFolder = "/simulated/volumes"
 
 // How a kubelet keeps its node alive:
 // https://kubernetes.io/docs/reference/node/node-status/#heartbeats
@@ -120,8 +124,8 @@ func (s *Nodes) newNode(i int, now time.Time) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
-			"setpoint.dev/simulated": "true",
-		}},
+			simulated: "true",
+		}, Annotations: map[string]string{localpath.FolderAnnotation: volumesFolder}},
 		Status: corev1.NodeStatus{
 			Capacity: s.amounts.DeepCopy(), Allocatable: s.amounts.DeepCopy(),
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: name}},

@@ -4,7 +4,7 @@
 // goroutine per node or pod, and a pod costs one status write to run and one
 // delete to end.
 //
-// Use: Run(ctx, Options{Client: c, Count: 1000}). Annotations steer what is
+// Use: New(Options{Client: c, Count: 1000}), then Run. Annotations steer what is
 // simulated:
 //
 //	setpoint.dev/sim-silent: "true"      on a node: no heartbeats, nothing done
@@ -13,8 +13,19 @@
 //	                                     after they started
 //	setpoint.dev/sim-exit-code: "1"      on a pod: ... with that code; 0 by default
 //	setpoint.dev/sim-not-ready: "true"   on a pod: it runs but is never Ready
+//	setpoint.dev/sim-cpu: "250m"         on a pod: the CPU that it uses, or that
+//	                                     each container does: "app=200m,proxy=50m"
+//	setpoint.dev/sim-memory: "64Mi"      on a pod: the same for its memory
+//	setpoint.dev/sim-load: "2"           on a pod: the CPU that all ready pods with
+//	                                     the same controller use together
 //
-// Concurrency: two loops (nodes, pods) with a bounded number of workers each.
+// Kubelets tells what the pods use, in place of the kubelets that are not there.
+//
+// Volumes of the built-in storage lie on simulated nodes as on others, but for
+// their folders.
+//
+// Concurrency: three loops (nodes, pods, volumes) with a bounded number of
+// workers each.
 //
 // Failure: everything is read from the API, so that a process that takes over
 // carries on with the pods that run. A node that somebody deletes is not made
@@ -29,6 +40,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +48,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/localpath"
 	"github.com/setpoint-project/setpoint/loop"
 )
 
@@ -116,6 +129,7 @@ type Nodes struct {
 	nodes, pods client.View
 	nodeLoop    *loop.Loop
 	podLoop     *loop.Loop
+	keeper      *localpath.Keeper
 	addresses   *addresses
 	amounts     corev1.ResourceList // that each node has
 
@@ -137,27 +151,23 @@ func New(opts Options) (*Nodes, error) {
 		amounts:   opts.amounts(),
 	}
 	s.nodeLoop = loop.New(loop.Options{Name: "simnode", Reconcile: s.lookAtNode, Workers: 16, Logger: opts.Logger})
-	s.podLoop = loop.New(loop.Options{Name: "simnode-pod", Reconcile: s.lookAtPod, Workers: opts.Workers, Logger: opts.Logger})
+	s.podLoop = loop.New(loop.Options{Name: "simnodepod", Reconcile: s.lookAtPod, Workers: opts.Workers, Logger: opts.Logger})
+	s.keeper = localpath.NewKeeper(localpath.KeeperOptions{
+		Client: opts.Client, Folder: volumesFolder, Disk: localpath.Nowhere{}, Nodes: func(name string) bool { return s.beat(name) != nil }, Logger: opts.Logger,
+	})
 	for i := range opts.Count {
 		s.known[s.nodeName(i)] = &beat{index: i}
 	}
 	return s, nil
 }
 
-// Run makes simulated nodes and runs them until ctx ends.
-func Run(ctx context.Context, opts Options) error {
-	s, err := New(opts)
-	if err != nil {
-		return err
-	}
-	return s.Run(ctx)
-}
-
 // Name of the loop.
 func (s *Nodes) Name() string { return "simnode" }
 
 // Gaps lists the nodes and pods that are not as they should be.
-func (s *Nodes) Gaps() []loop.Gap { return append(s.nodeLoop.Gaps(), s.podLoop.Gaps()...) }
+func (s *Nodes) Gaps() []loop.Gap {
+	return slices.Concat(s.nodeLoop.Gaps(), s.podLoop.Gaps(), s.keeper.Gaps())
+}
 
 // Run keeps the nodes until ctx ends. The Node objects stay.
 func (s *Nodes) Run(ctx context.Context) error {
@@ -175,6 +185,7 @@ func (s *Nodes) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.nodeLoop.Run(ctx) })
 	wg.Go(func() { s.podLoop.Run(ctx) })
+	wg.Go(func() { s.keeper.Run(ctx) })
 	wg.Wait()
 	return context.Cause(ctx)
 }
@@ -201,6 +212,9 @@ func (s *Nodes) nodeChanged(old, new client.Object) {
 func (s *Nodes) podChanged(old, new client.Object) {
 	if new == nil {
 		s.addresses.release(keyOf(old))
+		if s.podLoop.Open(keyOf(old)) {
+			s.podLoop.Look(keyOf(old)) // it is waited for no more
+		}
 		return
 	}
 	if pod, ok := new.(*corev1.Pod); ok && pod.Spec.NodeName != "" && s.beat(pod.Spec.NodeName) != nil {

@@ -51,8 +51,11 @@ func (w *world) start(count int) {
 	w.stop = func() { cancel(); <-done }
 }
 
+// pod creates a pod and waits until its node has done what it does with it, so
+// that addresses are given in the order of creation.
 func (w *world) pod(name, node string, change ...func(*corev1.Pod)) {
 	w.Helper()
+	defer synctest.Wait()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: corev1.PodSpec{NodeName: node, RestartPolicy: corev1.RestartPolicyAlways, Containers: []corev1.Container{{Name: "c", Image: "app:1"}}}}
 	for _, f := range change {

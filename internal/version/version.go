@@ -1,4 +1,9 @@
-// Package version names what this binary is.
+// Package version names what this binary is: which Kubernetes it serves, which
+// Setpoint it is, and from which commit it was built. /version, OpenAPI and
+// `setpoint version` say so.
+//
+// The commit comes from the linker (the Makefile sets Commit); a binary that
+// `go build` made says what the toolchain saw of the repository.
 package version
 
 import "runtime/debug"

@@ -145,12 +145,18 @@ func (c *cluster) cpu() time.Duration {
 }
 
 // resident is the server's resident memory in MiB.
-func (c *cluster) resident() float64 {
+func (c *cluster) resident() float64 { return c.status("VmRSS:") }
+
+// peak is the most that resident has been.
+func (c *cluster) peak() float64 { return c.status("VmHWM:") }
+
+// status is an amount of memory in /proc, in MiB.
+func (c *cluster) status(name string) float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
-	_, after, _ := strings.Cut(string(status), "VmRSS:")
+	_, after, _ := strings.Cut(string(status), name)
 	kib, _ := strconv.ParseFloat(strings.Fields(after + " 0")[0], 64)
 	return round(kib / 1024)
 }

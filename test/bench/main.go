@@ -30,7 +30,7 @@ import (
 )
 
 // figure is one measurement: it gets a fresh cluster started with args and
-// emits lines.
+// emits lines. Without args it needs none, and gets nil.
 type figure struct {
 	name string
 	args []string // of `setpoint up`
@@ -40,8 +40,11 @@ type figure struct {
 var figures = []figure{
 	{"start", []string{"--nodes", "none"}, measureStart},
 	{"crud", []string{"--nodes", "none"}, measureCRUD},
+	{"custom", []string{"--nodes", "none"}, measureCustom},
+	{"definitions", []string{"--nodes", "none"}, measureDefinitions},
 	{"fanout", []string{"--nodes", "none"}, measureFanout},
 	{"many", []string{"--nodes", "none"}, measureMany},
+	{"watches", []string{"--nodes", "none"}, measureIdle},
 	{"scale-1000", []string{"--nodes", "sim=1000"}, func(ctx context.Context, c *cluster, emit func(string, map[string]any)) error {
 		return measureScale(ctx, c, 1000, emit)
 	}},
@@ -49,6 +52,14 @@ var figures = []figure{
 		return measureScale(ctx, c, 10000, emit)
 	}},
 	{"heal", []string{"--nodes", "sim=1000"}, measureHeal},
+	{"lost", []string{"--nodes", "sim=10"}, measureLost},
+	{"deployments", []string{"--nodes", "none"}, measureDeployments},
+	{"large", []string{"--nodes", "sim=5000"}, func(ctx context.Context, c *cluster, emit func(string, map[string]any)) error {
+		return measureLarge(ctx, c, 5000, emit)
+	}},
+	{"tenth-of-large", []string{"--nodes", "sim=500"}, func(ctx context.Context, c *cluster, emit func(string, map[string]any)) error {
+		return measureLarge(ctx, c, 500, emit)
+	}},
 	{"pod", []string{"--nodes", "host"}, measurePod},
 }
 
@@ -68,7 +79,7 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	failed := false
-	for _, f := range figures {
+	for _, f := range append(figures, schedulingFigures(*profiles)...) {
 		if *list {
 			fmt.Println(f.name)
 			continue
@@ -91,6 +102,14 @@ func run() int {
 }
 
 func measure(ctx context.Context, binary, profiles string, f figure) error {
+	out := json.NewEncoder(os.Stdout)
+	emit := func(name string, values map[string]any) {
+		values["figure"], values["load_average"] = name, loadAverage()
+		out.Encode(values)
+	}
+	if len(f.args) == 0 {
+		return f.run(ctx, nil, emit)
+	}
 	c, err := start(ctx, binary, f.args)
 	if err != nil {
 		return err
@@ -99,12 +118,19 @@ func measure(ctx context.Context, binary, profiles string, f figure) error {
 	if profiles != "" {
 		c.profiles = &profileFolder{dir: profiles, figure: f.name}
 	}
-	out := json.NewEncoder(os.Stdout)
-	err = f.run(ctx, c, func(name string, values map[string]any) {
-		values["figure"], values["load_average"] = name, loadAverage()
-		out.Encode(values)
-	})
+	err = f.run(ctx, c, emit)
 	return errors.Join(err, c.heapProfile(ctx))
+}
+
+// schedulingFigures are the workloads of upstream's benchmark of its scheduler.
+func schedulingFigures(profiles string) (out []figure) {
+	for i := range workloads {
+		w := &workloads[i]
+		out = append(out, figure{name: "scheduling-" + w.name, run: func(_ context.Context, _ *cluster, emit func(string, map[string]any)) error {
+			return measureWorkload(w, profiles, emit)
+		}})
+	}
+	return out
 }
 
 // loadAverage of the machine over the last minute.

@@ -39,12 +39,12 @@ func (c *cluster) cpuProfile(ctx context.Context, d time.Duration) (wait func())
 	return func() { <-done }
 }
 
-// heapProfile takes one of what is in use.
+// heapProfile takes one of what is in use after a collection.
 func (c *cluster) heapProfile(ctx context.Context) error {
 	if c.profiles == nil {
 		return nil
 	}
-	return c.fetch(ctx, "/debug/pprof/heap", c.profiles.file("heap"))
+	return c.fetch(ctx, "/debug/pprof/heap?gc=1", c.profiles.file("heap"))
 }
 
 func (c *cluster) fetch(ctx context.Context, path, file string) error {

@@ -47,7 +47,7 @@ func follow(ctx context.Context, c *cluster) (*rollout, error) {
 		there: map[string]time.Time{}, bound: map[string]time.Time{}, running: map[string]time.Time{}}
 	opened := make(chan struct{})
 	go func() {
-		r.end <- c.do(ctx, 1, http.MethodGet, "/api/v1/namespaces/bench/pods?watch=1&timeoutSeconds=1800&resourceVersion=0", "", nil, func(body io.Reader) error {
+		r.end <- c.do(ctx, 1, http.MethodGet, "/api/v1/namespaces/bench/pods?watch=1&timeoutSeconds=7200&resourceVersion=0", "", nil, func(body io.Reader) error {
 			close(opened)
 			lines := bufio.NewScanner(body)
 			lines.Buffer(make([]byte, 64<<10), 4<<20)

@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -58,17 +60,32 @@ func TestCrash(t *testing.T) {
 	}
 
 	t.Run("a container that dies meanwhile", func(t *testing.T) {
+		gate := t.TempDir()
 		c.Apply(`
 apiVersion: v1
 kind: Pod
 metadata: {name: brief}
 spec:
   restartPolicy: Never
-  containers: [{name: a, image: "` + v1 + `", command: [sh, -c, "sleep 3; exit 3"]}]
+  containers: [{name: a, image: "` + v1 + `", command: [sh, -c, "until test -e /gate/open; do sleep 0.1; done; exit 3"],
+    volumeMounts: [{name: gate, mountPath: /gate}]}]
+  volumes: [{name: gate, hostPath: {path: ` + gate + `}}]
 `)
 		c.Kubectl("wait", "pod/brief", "--for=condition=Ready", "--timeout=60s")
+		container := strings.TrimPrefix(c.Kubectl("get", "pod", "brief", "-o", "jsonpath={.status.containerStatuses[0].containerID}"), "containerd://")
+		if left := processesOf(container); len(left) == 0 {
+			t.Fatalf("no process in the cgroup of container %s", container)
+		}
 		c.Kill()
-		time.Sleep(4 * time.Second) // the container must end while nobody watches
+		if err := os.WriteFile(filepath.Join(gate, "open"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.Eventually(time.Minute, "the container ends while nobody watches", func() error {
+			if left := processesOf(container); len(left) > 0 {
+				return fmt.Errorf("there are %v", left)
+			}
+			return nil
+		})
 		c.Up()
 		c.Kubectl("wait", "pod/brief", "--for=jsonpath={.status.phase}=Failed", "--timeout=60s")
 		contains(t, "exit code", c.Kubectl("get", "pod", "brief", "-o", "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}"), "3")
@@ -89,13 +106,10 @@ spec:
 // TestParts: the parts alone, over the network, each killed and doubled amid
 // a rollout.
 func TestParts(t *testing.T) {
+	t.Parallel()
 	c := harness.StartServer(t)
-	kubeconfig := func(part string) string { return c.Dir + "/kubeconfigs/" + part + ".kubeconfig" }
-	start := func(part string) *harness.Process {
-		return harness.StartProcess(t, "--data-dir", c.Dir, part, "--kubeconfig", kubeconfig(part))
-	}
-	controllers, scheduler := start("controllers"), start("scheduler")
-	sim := harness.StartProcess(t, "--data-dir", c.Dir, "simnodes", "--kubeconfig", kubeconfig("admin"), "--count", "5")
+	controllers, scheduler := c.Part("controllers"), c.Part("scheduler")
+	sim := c.Part("simnodes", "--count", "5")
 	defer sim.Stop()
 	c.Eventually(time.Minute, "five nodes ready", func() error {
 		if n := strings.Count(c.Kubectl("get", "nodes"), " Ready "); n != 5 {
@@ -118,15 +132,15 @@ func TestParts(t *testing.T) {
 
 	c.Kubectl("set", "image", "deployment/web", "web=sim:2")
 	controllers.Kill()
-	controllers = start("controllers")
+	controllers = c.Part("controllers")
 	whole("controllers killed amid a rollout", 20)
 
 	c.Kubectl("scale", "deployment/web", "--replicas=40")
 	scheduler.Kill()
-	scheduler = start("scheduler")
+	scheduler = c.Part("scheduler")
 	whole("scheduler killed amid a scale-up", 40)
 
-	more := []*harness.Process{start("controllers"), start("scheduler")}
+	more := []*harness.Process{c.Part("controllers"), c.Part("scheduler")}
 	c.Kubectl("set", "image", "deployment/web", "web=sim:3")
 	whole("two copies of each", 40)
 	c.Kubectl("scale", "deployment/web", "--replicas=10")

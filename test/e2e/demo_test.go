@@ -22,7 +22,11 @@ func TestDemo(t *testing.T) {
 		t.Errorf("%d pods were made for the one deleted:\n%s", n, healed)
 	}
 	// It may be shown again.
-	contains(t, "demo again", c.Setpoint("demo"), "you            delete pod hello-", " is gone", "next:")
+	second := c.Setpoint("demo")
+	contains(t, "demo again", second, "the claim is filed already", "you            delete pod hello-", " is gone", "next:")
+	if before, _, _ := strings.Cut(second, "you            delete pod"); strings.Contains(before, "create pod") {
+		t.Errorf("pods of an earlier run are told as new:\n%s", before)
+	}
 	c.Eventually(time.Minute, "status tells of no gap", func() error {
 		if out := c.Setpoint("status"); !strings.Contains(out, "none: every loop has closed what it saw") {
 			return fmt.Errorf("it says:\n%s", out)

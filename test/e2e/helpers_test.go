@@ -134,7 +134,7 @@ func load(url string, workers int) (stop func() (answered int, failures []error)
 				default:
 				}
 				if _, err := get(url); err != nil {
-					r.failures = append(r.failures, err)
+					r.failures = append(r.failures, fmt.Errorf("at %s: %w", time.Now().Format("15:04:05.000"), err))
 				} else {
 					r.answered++
 				}

@@ -75,8 +75,8 @@ func testLivenessProbes(c *harness.Cluster, image string) {
 	for kind, probe := range probes {
 		all.WriteString(onePod("live-"+kind, image, "", `
     args: [serve, -grpc, ":8082"], ports: [{name: web, containerPort: 8080}],
-    readinessProbe: {`+probe+`, periodSeconds: 1},
-    livenessProbe: {`+probe+`, periodSeconds: 1, failureThreshold: 2}`))
+    readinessProbe: {`+probe+`, periodSeconds: 1, timeoutSeconds: 20},
+    livenessProbe: {`+probe+`, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 2}`)) // a busy machine is not sick
 	}
 	all.WriteString(onePod("live-nobody", image, "", `livenessProbe: {tcpSocket: {port: 9999}, periodSeconds: 1, failureThreshold: 2}`))
 	c.Apply(all.String())

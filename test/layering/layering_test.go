@@ -34,6 +34,8 @@ var rules = []rule{
 		why: "the kubelet knows the API and CRI, no other part"},
 	{from: "/internal/network/...", not: []string{module + "/internal/store", module + "/internal/apiserver", module + "/internal/kubelet"},
 		why: "the network follows the API like any loop"},
+	{from: "/cmd/dns", not: []string{"k8s.io/", module + "/internal/client", module + "/loop"},
+		why: "every node runs one beside Setpoint: it knows names, not the API, and stays small"},
 	{from: "/internal/simnode/...", not: []string{module + "/internal/store", module + "/internal/apiserver", module + "/internal/kubelet"},
 		why: "simulated nodes are clients"},
 	{from: "/internal/store/...", not: []string{module + "/internal/apiserver", module + "/internal/kinds", module + "/internal/client", "k8s.io/"},

@@ -22,6 +22,16 @@ func (r *Request) forbidden(what string) *apierrors.StatusError {
 	return apierrors.NewForbidden(r.Resource, r.objectName(), errors.New(what))
 }
 
+// warn tells the client of something, if it can hear it.
+func (r *Request) warn(texts ...string) {
+	if r.Warn != nil && len(texts) > 0 {
+		r.Warn(texts...)
+	}
+}
+
+// Forbidden is forbidden for plugins in packages of their own.
+func (r *Request) Forbidden(what string) *apierrors.StatusError { return r.forbidden(what) }
+
 // objectName is the name as far as there is one: plugins run before a name is
 // generated.
 func (r *Request) objectName() string {
@@ -56,3 +66,8 @@ func objectAs[T kinds.Object](r *Request, group, resource string) (obj T) {
 type mutateOnly struct{}
 
 func (mutateOnly) Validate(context.Context, *Request) error { return nil }
+
+// mutateNothing is for plugins that only validate.
+type mutateNothing struct{}
+
+func (mutateNothing) Admit(context.Context, *Request) error { return nil }

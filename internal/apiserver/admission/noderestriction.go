@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/authn"
 	"github.com/setpoint-project/setpoint/internal/client"
 )
 
-// NodeRestriction lets a kubelet change its own node, the pods bound to it and
-// its own lease, and no other.
+// NodeRestriction lets a kubelet change its own node, the pods bound to it, its
+// own lease and what it has to say of the volumes on it, and no other.
 // https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 type NodeRestriction struct {
 	Get GetFunc
@@ -42,6 +43,20 @@ func (p *NodeRestriction) Admit(ctx context.Context, r *Request) error {
 		return p.admitPod(ctx, r, node)
 	case "leases.coordination.k8s.io":
 		return admitLease(r, node)
+	case "podcertificaterequests.certificates.k8s.io":
+		return p.admitPodCertificate(ctx, r, node)
+	case "persistentvolumes":
+		return admitVolume(r, node)
+	case "persistentvolumeclaims":
+		return admitClaim(r, node)
+	case "resourceslices.resource.k8s.io":
+		if s, ok := r.Old.(*resourcev1.ResourceSlice); ok && (s.Spec.NodeName == nil || *s.Spec.NodeName != node) {
+			return r.forbidden("can only delete ResourceSlices with the same nodeName as the requesting node")
+		}
+	case "csinodes.storage.k8s.io":
+		if r.objectName() != node {
+			return r.forbidden("can only access CSINode with the same name as the requesting node")
+		}
 	}
 	return nil
 }

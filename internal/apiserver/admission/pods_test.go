@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 )
@@ -94,6 +96,36 @@ func TestServiceAccountMountsToken(t *testing.T) {
 	mustAdmit(t, p, r)
 	if diff := cmp.Diff(before, pod); diff != "" {
 		t.Errorf("a second pass changed the pod:\n%s", diff)
+	}
+}
+
+// The pods of one controller have token volumes of one name, and mount nothing
+// that differs between them.
+func TestServiceAccountNamesVolumeByController(t *testing.T) {
+	p := &ServiceAccount{Get: world{"serviceaccounts/web/default": &corev1.ServiceAccount{ObjectMeta: named("web", "default")}}.get}
+	volume := func(name, owner string) string {
+		t.Helper()
+		pod := &corev1.Pod{ObjectMeta: named("web", name), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
+		if owner != "" {
+			yes := true
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: &yes}}
+		}
+		mustAdmit(t, p, request(Create, "pods", pod, nil))
+		if len(pod.Spec.Volumes) != 1 || len(pod.Spec.Volumes[0].Name) != len("kube-api-access-xxxxx") {
+			t.Fatalf("volumes %+v", pod.Spec.Volumes)
+		}
+		return pod.Spec.Volumes[0].Name
+	}
+	if a, b := volume("x", "set"), volume("y", "set"); a != b {
+		t.Errorf("two pods of one set have volumes %s and %s", a, b)
+	}
+	names := map[string]bool{}
+	for i := range 20 {
+		names[volume("x", fmt.Sprint("set-", i))] = true
+		names[volume("alone", "")] = true
+	}
+	if len(names) < 38 {
+		t.Errorf("of 20 sets and 20 pods alone only %d names", len(names))
 	}
 }
 

@@ -10,18 +10,18 @@ var (
 	errFull      = errors.New("range is full")
 )
 
-// pool hands out the numbers 0..size-1, each to one owner. The first static of
-// them are left for those who ask for a certain number, as long as there are
-// others: https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
-// A pool has no lock of its own.
+// pool hands out numbers, each to one owner. It has no lock of its own.
 type pool struct {
-	size, static int
-	owner        map[int]string
+	spans []span // where next looks, in this order
+	owner map[int]string
 }
 
-func newPool(size, static int) *pool {
-	return &pool{size: size, static: static, owner: map[int]string{}}
-}
+// span are the numbers from first up to, and without, end. The first static of
+// them are left for those who ask for a certain number, as long as there are
+// others: https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
+type span struct{ first, static, end int }
+
+func newPool(spans ...span) *pool { return &pool{spans: spans, owner: map[int]string{}} }
 
 // take gives n to owner; it may have it already.
 func (p *pool) take(n int, owner string) bool {
@@ -35,11 +35,15 @@ func (p *pool) take(n int, owner string) bool {
 // next gives some free number to owner. Random, so that a number that was
 // released is not given away at once, while somebody may still send to it.
 func (p *pool) next(owner string) (int, error) {
-	if n, ok := p.find(p.static, p.size, owner); ok {
-		return n, nil
+	for _, s := range p.spans {
+		if n, ok := p.find(s.first+s.static, s.end, owner); ok {
+			return n, nil
+		}
 	}
-	if n, ok := p.find(0, p.static, owner); ok {
-		return n, nil
+	for _, s := range p.spans {
+		if n, ok := p.find(s.first, s.first+s.static, owner); ok {
+			return n, nil
+		}
 	}
 	return 0, errFull
 }

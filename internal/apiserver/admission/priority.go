@@ -24,9 +24,9 @@ type Priority struct {
 // Name implements Plugin.
 func (*Priority) Name() string { return "Priority" }
 
-// SystemPriorityClasses are the classes that every cluster has. They hold even
+// systemPriorityClasses are the classes that every cluster has. They hold even
 // when somebody deletes the objects.
-func SystemPriorityClasses() []*schedulingv1.PriorityClass {
+func systemPriorityClasses() []*schedulingv1.PriorityClass {
 	preempt := corev1.PreemptLowerPriority
 	return []*schedulingv1.PriorityClass{
 		{
@@ -106,7 +106,7 @@ func (p *Priority) classOf(ctx context.Context, r *Request, pod *corev1.Pod) (*s
 	} else if !apierrors.IsNotFound(err) {
 		return nil, apierrors.NewInternalError(fmt.Errorf("look up priority class %s: %w", name, err))
 	}
-	for _, class := range SystemPriorityClasses() {
+	for _, class := range systemPriorityClasses() {
 		if class.Name == name {
 			return class, nil
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -136,9 +137,6 @@ func withNodePort(port int32) func(*corev1.Service) {
 
 func TestClusterIP(t *testing.T) {
 	s := newServer(t, "10.96.0.0/16")
-	if got := s.a.FirstIP().String(); got != "10.96.0.1" {
-		t.Errorf("first address %s", got)
-	}
 	kubernetes := s.must("kubernetes", withIP("10.96.0.1"))
 	if diff := cmp.Diff([]string{"10.96.0.1"}, kubernetes.Spec.ClusterIPs); diff != "" {
 		t.Errorf("clusterIPs (-want +got):\n%s", diff)
@@ -383,5 +381,81 @@ func TestRangeIsChecked(t *testing.T) {
 		if _, err := NewServiceAllocator(netip.MustParsePrefix(cidr), nil, nil); err == nil {
 			t.Errorf("%s was accepted", cidr)
 		}
+	}
+}
+
+// cidr is a ServiceCIDR that is ready, or not.
+func (s *server) cidr(name, cidr string, ready metav1.ConditionStatus) *networkingv1.ServiceCIDR {
+	c := &networkingv1.ServiceCIDR{ObjectMeta: named("", name), Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{cidr}}}
+	c.Status.Conditions = []metav1.Condition{{Type: networkingv1.ServiceCIDRConditionReady, Status: ready}}
+	s.w["servicecidrs//"+name] = c
+	return c
+}
+
+// Further ServiceCIDRs give addresses once they are ready, and until they are
+// being deleted; what a service has of them it keeps.
+func TestFurtherRanges(t *testing.T) {
+	s := newServer(t, "10.0.0.0/30") // two addresses
+	s.must("a", nil)
+	s.must("b", nil)
+	first := s.cidr("kubernetes", "10.0.0.0/30", "True")
+	more := s.cidr("more", "10.9.0.0/30", "False")
+	s.cidr("six", "fd00::/64", "True")
+	_, err := s.write("c", nil)
+	wantRefused(t, err, 500, "range is full")
+	_, err = s.write("c", withIP("10.9.0.1"))
+	wantRefused(t, err, 422, "failed to allocate IP 10.9.0.1: the provided IP (10.9.0.1) is not in the valid range. The range of valid IPs is 10.0.0.0/30")
+	s.cidr("more", "10.9.0.0/30", "True")
+	if c := s.must("c", withIP("10.9.0.1")); c.Spec.ClusterIP != "10.9.0.1" {
+		t.Errorf("cluster IP %s", c.Spec.ClusterIP)
+	}
+	if d := s.must("d", nil); d.Spec.ClusterIP != "10.9.0.2" {
+		t.Errorf("cluster IP %s, want the last of the second range", d.Spec.ClusterIP)
+	}
+	_, err = s.write("e", withIP("10.8.0.1"))
+	wantRefused(t, err, 422, "The range of valid IPs is 10.0.0.0/30, 10.9.0.0/30")
+	s.wantTaken(4, 0)
+
+	s.delete("d")
+	now := metav1.Now()
+	more.DeletionTimestamp = &now
+	s.w["servicecidrs//more"] = more
+	_, err = s.write("d", nil)
+	wantRefused(t, err, 500, "range is full")
+	s.must("c", func(s *corev1.Service) { s.Labels = map[string]string{"kept": "yes"} })
+	s.restart("10.0.0.0/30")
+	s.must("c", func(s *corev1.Service) { s.Labels = map[string]string{"kept": "still"} })
+	s.delete("a")
+	first.DeletionTimestamp = &now
+	_, err = s.write("d", nil)
+	wantRefused(t, err, 500, "range is full")
+}
+
+// An IPAddress made by hand keeps its address for whom it names.
+func TestReservedAddresses(t *testing.T) {
+	s := newServer(t, "10.0.0.0/29") // six addresses
+	reserve := func(ip, name string, labels map[string]string) {
+		s.w["ipaddresses//"+ip] = &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: ip, Labels: labels},
+			Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: "web", Name: name}}}
+	}
+	reserve("10.0.0.2", "mine", nil)
+	reserve("10.0.0.3", "other", nil)
+	reserve("10.0.0.4", "gone", map[string]string{networkingv1.LabelManagedBy: "ipallocator.k8s.io"})
+	_, err := s.write("a", withIP("10.0.0.3"))
+	wantRefused(t, err, 422, "failed to allocate IP 10.0.0.3: provided IP is already allocated")
+	if got := s.must("mine", withIP("10.0.0.2")).Spec.ClusterIP; got != "10.0.0.2" {
+		t.Errorf("cluster IP %s", got)
+	}
+	for i := range 4 {
+		if got := s.must(fmt.Sprint("s", i), nil).Spec.ClusterIP; got == "10.0.0.3" {
+			t.Errorf("s%d got what is kept for another", i)
+		}
+	}
+	_, err = s.write("more", nil)
+	wantRefused(t, err, 500, "range is full")
+	s.wantTaken(5, 0)
+	delete(s.w, "ipaddresses//10.0.0.3")
+	if got := s.must("more", nil).Spec.ClusterIP; got != "10.0.0.3" {
+		t.Errorf("cluster IP %s once it is free", got)
 	}
 }

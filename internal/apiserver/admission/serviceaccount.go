@@ -3,11 +3,13 @@ package admission
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
@@ -144,13 +146,26 @@ func mountToken(pod *corev1.Pod) {
 		}
 	}
 	if !exists {
-		name = tokenVolumePrefix + utilrand.String(5)
+		name = tokenVolumePrefix + tokenVolumeSuffix(pod)
 	}
 	used := mountInto(pod.Spec.InitContainers, name)
 	used = mountInto(pod.Spec.Containers, name) || used
 	if used && !exists {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, tokenVolume(name))
 	}
+}
+
+// tokenVolumeSuffix is the same for all pods of one controller, so that what
+// they have in common is one thing in memory. Upstream's is random.
+func tokenVolumeSuffix(pod *corev1.Pod) string {
+	const length = 5
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return utilrand.String(length)
+	}
+	h := fnv.New32a()
+	h.Write([]byte(owner.UID))
+	return utilrand.SafeEncodeString(fmt.Sprintf("%010d", h.Sum32()))[10-length:]
 }
 
 func mountInto(containers []corev1.Container, name string) (used bool) {

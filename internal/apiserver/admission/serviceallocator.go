@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +23,11 @@ import (
 //	stored:   Commit gives back what only the old state needed
 //	deleted:  Commit gives everything back, once the object is really gone
 //
+// Addresses come from the range that the cluster was made with, and from those
+// of ServiceCIDRs that are ready; an IPAddress that somebody made by hand keeps
+// its address for whom it names.
+// https://kubernetes.io/docs/tasks/network/extend-service-ip-ranges/
+//
 // Before a request is refused because something is taken or nothing is left,
 // the pools are compared with the services once more.
 //
@@ -39,7 +43,7 @@ type ServiceAllocator struct {
 
 	mu struct {
 		sync.Mutex
-		ips     *pool // offsets from the first usable address; nil before the services were read
+		ips     *pool // addresses as numbers; nil before the services were read
 		nodes   *pool // offsets from ports[0]
 		tickets uint64
 	}
@@ -64,9 +68,6 @@ func NewServiceAllocator(cidr netip.Prefix, get GetFunc, list ListFunc) (*Servic
 // Name implements Plugin.
 func (*ServiceAllocator) Name() string { return "ServiceAllocator" }
 
-// FirstIP is the address of the service default/kubernetes.
-func (a *ServiceAllocator) FirstIP() netip.Addr { return a.cidr.Addr().Next() }
-
 // Load reads the services there are. Admit does it when nobody did before.
 func (a *ServiceAllocator) Load(ctx context.Context) error {
 	a.mu.Lock()
@@ -78,11 +79,9 @@ func (a *ServiceAllocator) loadLocked(ctx context.Context) error {
 	if a.mu.ips != nil {
 		return nil
 	}
-	// The network's own address and the broadcast address are not usable.
-	size := 1<<(32-a.cidr.Bits()) - 2
 	ports := a.ports[1] - a.ports[0] + 1
-	a.mu.ips = newPool(size, min(max(16, size/16), 256, size))
-	a.mu.nodes = newPool(ports, min(max(16, ports/32), 128, ports))
+	a.mu.ips = newPool(spanOf(a.cidr))
+	a.mu.nodes = newPool(span{0, min(max(16, ports/32), 128, ports), ports})
 	err := a.compareLocked(ctx)
 	if err != nil {
 		a.mu.ips, a.mu.nodes = nil, nil
@@ -120,12 +119,12 @@ type number struct {
 	n    int
 }
 
-// numbersOf lists what a service holds. Addresses and ports outside of the
-// ranges (which may have been others once) are nobody's business.
+// numbersOf lists what a service holds. Addresses of another family and ports
+// outside of the range (which may have been another once) are nobody's business.
 func (a *ServiceAllocator) numbersOf(svc *corev1.Service) (out []number) {
 	for _, s := range svc.Spec.ClusterIPs {
-		if n, err := a.offset(s); err == nil {
-			out = append(out, number{a.mu.ips, n})
+		if ip, err := netip.ParseAddr(s); err == nil && ip.Is4() {
+			out = append(out, number{a.mu.ips, int(toUint(ip))})
 		}
 	}
 	add := func(port int32) {
@@ -138,33 +137,6 @@ func (a *ServiceAllocator) numbersOf(svc *corev1.Service) (out []number) {
 	}
 	add(svc.Spec.HealthCheckNodePort)
 	return out
-}
-
-// offset of an address in the range.
-func (a *ServiceAllocator) offset(s string) (int, error) {
-	ip, err := netip.ParseAddr(s)
-	if err != nil {
-		return 0, err
-	}
-	n := int(int64(toUint(ip.Unmap())) - int64(toUint(a.FirstIP())))
-	if !ip.Is4() || !a.cidr.Contains(ip) || n < 0 || n >= 1<<(32-a.cidr.Bits())-2 {
-		return 0, fmt.Errorf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", s, a.cidr)
-	}
-	return n, nil
-}
-
-func (a *ServiceAllocator) address(n int) string {
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], toUint(a.FirstIP())+uint32(n))
-	return netip.AddrFrom4(b).String()
-}
-
-func toUint(ip netip.Addr) uint32 {
-	if !ip.Is4() {
-		return 0
-	}
-	b := ip.As4()
-	return binary.BigEndian.Uint32(b[:])
 }
 
 func (a *ServiceAllocator) portOffset(port int32) (int, error) {
@@ -207,12 +179,20 @@ func (a *ServiceAllocator) allocate(ctx context.Context, r *Request, svc, old *c
 	if err := a.loadLocked(ctx); err != nil {
 		return err
 	}
+	ranges, err := a.ranges(ctx)
+	if err != nil {
+		return err
+	}
+	a.mu.ips.spans = a.mu.ips.spans[:0]
+	for _, r := range ranges {
+		a.mu.ips.spans = append(a.mu.ips.spans, spanOf(r))
+	}
 	a.mu.tickets++
-	t := &ticket{a: a, svc: svc, name: fmt.Sprintf("ticket-%d", a.mu.tickets)}
+	t := &ticket{a: a, svc: svc, ranges: ranges, name: fmt.Sprintf("ticket-%d", a.mu.tickets)}
 	if old != nil {
 		t.uid = string(old.UID)
 	}
-	err := t.run()
+	err = t.run(ctx)
 	if t.conflict || errors.Is(err, errFull) {
 		// Who holds it may be gone: what becomes of a deleted service is not
 		// always told here.
@@ -220,7 +200,7 @@ func (a *ServiceAllocator) allocate(ctx context.Context, r *Request, svc, old *c
 		if lerr := a.compareLocked(ctx); lerr != nil {
 			return lerr
 		}
-		err = t.run()
+		err = t.run(ctx)
 	}
 	if err != nil {
 		t.undoLocked()

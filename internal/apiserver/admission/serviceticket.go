@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,21 +14,27 @@ import (
 
 // ticket is what one request has taken and not yet stored.
 type ticket struct {
-	a    *ServiceAllocator
-	svc  *corev1.Service
-	name string // owner of what is taken until it is stored
-	uid  string // of the stored service; "" when it is new
-	held []number
+	a      *ServiceAllocator
+	svc    *corev1.Service
+	ranges []netip.Prefix // where addresses come from
+	name   string         // owner of what is taken until it is stored
+	uid    string         // of the stored service; "" when it is new
+	held   []number
 	// conflict says that something was asked for that another one holds.
 	conflict bool
 }
 
 func isTicket(owner string) bool { return strings.HasPrefix(owner, "ticket-") }
 
+// holds tells that the service has a number already.
+func (t *ticket) holds(p *pool, n int) bool {
+	owner, ok := p.owner[n]
+	return ok && (owner == t.name || t.uid != "" && owner == t.uid)
+}
+
 // take takes a certain number; what the service holds already, it may keep.
 func (t *ticket) take(p *pool, n int, taken error) error {
-	owner, ok := p.owner[n]
-	if ok && (owner == t.name || t.uid != "" && owner == t.uid) {
+	if t.holds(p, n) {
 		return nil
 	}
 	if !p.take(n, t.name) {
@@ -47,10 +54,10 @@ func (t *ticket) next(p *pool) (int, error) {
 }
 
 // run takes all that the service needs, and writes it into the service.
-func (t *ticket) run() error {
+func (t *ticket) run(ctx context.Context) error {
 	t.conflict = false
 	if needsClusterIP(t.svc) {
-		if err := t.clusterIP(); err != nil {
+		if err := t.clusterIP(ctx); err != nil {
 			return err
 		}
 	}
@@ -101,30 +108,75 @@ func needsHealthCheckPort(svc *corev1.Service) bool {
 		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-func (t *ticket) clusterIP() error {
+func (t *ticket) clusterIP(ctx context.Context) error {
 	spec := &t.svc.Spec
 	if spec.ClusterIP == "" {
-		n, err := t.next(t.a.mu.ips)
+		ip, err := t.anyIP(ctx)
 		if err != nil {
 			return err
 		}
-		spec.ClusterIP = t.a.address(n)
+		spec.ClusterIP = ip.String()
 		spec.ClusterIPs = []string{spec.ClusterIP}
 		return nil
 	}
-	for _, ip := range spec.ClusterIPs {
-		if _, err := netip.ParseAddr(ip); err != nil {
+	for _, text := range spec.ClusterIPs {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
 			continue // validation says it better
 		}
-		n, err := t.a.offset(ip)
-		if err == nil {
-			err = t.take(t.a.mu.ips, n, errAllocated)
-		}
-		if err != nil {
-			return field.Invalid(field.NewPath("spec", "clusterIPs"), spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", ip, err))
+		if err := t.thisIP(ctx, ip); err != nil {
+			if apierrors.IsInternalError(err) {
+				return err
+			}
+			return field.Invalid(field.NewPath("spec", "clusterIPs"), spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", text, err))
 		}
 	}
 	return nil
+}
+
+// anyIP takes some address that nobody keeps for another.
+func (t *ticket) anyIP(ctx context.Context) (netip.Addr, error) {
+	var kept []int
+	defer func() {
+		for _, n := range kept {
+			t.a.mu.ips.release(n, t.name)
+		}
+	}()
+	for {
+		n, err := t.a.mu.ips.next(t.name)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		ip := address(n)
+		reserved, err := t.a.reserved(ctx, ip, t.svc)
+		if err == nil && !reserved {
+			t.held = append(t.held, number{t.a.mu.ips, n})
+			return ip, nil
+		}
+		kept = append(kept, n) // until another is found
+		if err != nil {
+			return netip.Addr{}, err
+		}
+	}
+}
+
+// thisIP takes a certain address.
+func (t *ticket) thisIP(ctx context.Context, ip netip.Addr) error {
+	n := int(toUint(ip))
+	if ip.Is4() && t.holds(t.a.mu.ips, n) {
+		return nil // also where the range is gone
+	}
+	if err := checkRange(ip, t.ranges); err != nil {
+		return err
+	}
+	reserved, err := t.a.reserved(ctx, ip, t.svc)
+	if err != nil {
+		return err
+	}
+	if reserved {
+		return errAllocated
+	}
+	return t.take(t.a.mu.ips, n, errAllocated)
 }
 
 var errPortTaken = errors.New("provided port is already allocated")

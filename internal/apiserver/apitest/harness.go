@@ -1,5 +1,6 @@
-// Package apitest gives tests a running API server: every kind, a store in
-// memory, clients in process and, on request, TLS with HTTP/2 on loopback.
+// Package apitest gives tests a running API server: every kind, discovery, a
+// store in memory, clients in process and, on request, TLS with HTTP/2 on
+// loopback.
 //
 //	h := apitest.New(t, apitest.Options{})
 //	c := h.Client("system:admin")
@@ -10,8 +11,11 @@ package apitest
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +27,9 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver/admission"
 	"github.com/setpoint-project/setpoint/internal/apiserver/authn"
 	"github.com/setpoint-project/setpoint/internal/apiserver/authz"
+	"github.com/setpoint-project/setpoint/internal/apiserver/crd"
+	"github.com/setpoint-project/setpoint/internal/apiserver/discovery"
+	"github.com/setpoint-project/setpoint/internal/apiserver/fairness"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/all"
@@ -38,8 +45,12 @@ type Options struct {
 	Authenticators []authn.Authenticator
 	Authorizer     authz.Authorizer // nil: everybody may do everything
 	Admission      []admission.Plugin
+	Fairness       *fairness.Limiter
 	Subresources   map[string]apiserver.SubresourceHandler
-	Paths          map[string]http.Handler
+	Computed       map[string]apiserver.Computed
+	Paths          map[string]http.Handler // besides discovery
+	Extension      func(group, version string) http.Handler
+	Foreign        func() []client.ResourceInfo // what Extension serves
 	RequestLog     func(apiserver.RequestRecord)
 	// HTTP serves on loopback as well.
 	HTTP bool
@@ -71,17 +82,25 @@ func New(t testing.TB, o Options) *Harness {
 		t.Cleanup(func() { st.Close() })
 		o.Store = st
 	}
+	h := &Harness{Store: o.Store, done: make(chan error, 1)}
+	served := func() []*kinds.Kind { return h.Server.Kinds() }
+	changes := func() uint64 { return h.Server.CatalogVersion() }
+	found := discovery.New(served, changes)
+	paths := map[string]http.Handler{"/api": found, "/api/": found, "/apis": found, "/apis/": found}
+	maps.Copy(paths, o.Paths)
 	s, err := apiserver.New(apiserver.Config{
 		Store: o.Store, Kinds: o.Kinds, Authenticators: o.Authenticators, Authorizer: o.Authorizer,
-		Admission: o.Admission, Subresources: o.Subresources, Paths: o.Paths, RequestLog: o.RequestLog,
+		Admission: o.Admission, Fairness: o.Fairness, Subresources: o.Subresources, Paths: paths, RequestLog: o.RequestLog,
+		Extension: o.Extension, Foreign: o.Foreign, Computed: o.Computed,
 		CheckImmutable: !o.Mutable,
 	})
 	if err != nil {
 		t.Fatalf("make the server: %v", err)
 	}
+	h.Server = s
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &Harness{Server: s, Store: o.Store, cancel: cancel, done: make(chan error, 1)}
-	go func() { h.done <- s.Run(ctx) }()
+	h.cancel = cancel
+	go func() { h.done <- h.run(ctx, o.Kinds) }()
 	t.Cleanup(func() {
 		if err := h.Stop(); err != nil {
 			t.Errorf("the server stopped with: %v", err)
@@ -100,6 +119,22 @@ func New(t testing.TB, o Options) *Harness {
 		t.Cleanup(h.HTTP.Close)
 	}
 	return h
+}
+
+// run serves until ctx ends: built-in kinds and, where definitions are among
+// them, custom ones.
+func (h *Harness) run(ctx context.Context, built []*kinds.Kind) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if slices.ContainsFunc(built, func(k *kinds.Kind) bool { return k.Resource == crd.Definitions.GroupResource() }) {
+		definitions := crd.New(crd.Config{Client: h.Client("apitest"), Registry: h.Server})
+		defer definitions.Loop().Stop() // also when it never came to run
+		if err := definitions.Load(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		wg.Go(func() { definitions.Run(ctx) })
+	}
+	return h.Server.Run(ctx)
 }
 
 // Stop ends the server and returns what Run returned. It may be called twice.

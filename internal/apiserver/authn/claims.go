@@ -17,6 +17,8 @@ import (
 type Claims struct {
 	jwt.Claims
 	Kubernetes KubernetesClaims `json:"kubernetes.io"`
+	// LegacyClaims stand in the tokens of LegacyIssuer instead.
+	LegacyClaims
 }
 
 // KubernetesClaims say whose token it is and to what its life is bound.

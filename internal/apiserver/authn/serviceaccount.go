@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -44,6 +45,10 @@ type GetFunc func(ctx context.Context, res client.Resource, namespace, name stri
 // what the token is bound to still live is looked up every time: deleting a
 // pod ends its token at once, and not when some cache forgets it.
 type ServiceAccounts struct {
+	// Used, when not nil, is told of each use of a token that a Secret holds.
+	// It is called in the request's way and must be quick as a rule.
+	Used func(context.Context, *corev1.Secret)
+
 	issuer    string
 	audiences []string
 	keys      map[string]crypto.PublicKey // by key id
@@ -85,6 +90,9 @@ func (s *ServiceAccounts) AuthenticateToken(ctx context.Context, token string, a
 	claims, err := s.signed(token)
 	if err != nil {
 		return nil, nil, err
+	}
+	if claims.Issuer == LegacyIssuer {
+		return s.legacy(ctx, token, claims, audiences)
 	}
 	if audiences == nil {
 		audiences = s.audiences
@@ -142,7 +150,7 @@ func (s *ServiceAccounts) signed(token string) (*Claims, error) {
 
 func (s *ServiceAccounts) forgetLocked(now time.Time) {
 	for h, c := range s.mu.seen {
-		if now.After(c.Expiry.Time()) {
+		if c.Expiry != nil && now.After(c.Expiry.Time()) {
 			delete(s.mu.seen, h)
 		}
 	}
@@ -155,6 +163,8 @@ func (s *ServiceAccounts) forgetLocked(now time.Time) {
 func (s *ServiceAccounts) check(c *Claims) error {
 	k := &c.Kubernetes
 	switch {
+	case c.Issuer == LegacyIssuer:
+		return c.LegacyClaims.check(c.Subject)
 	case c.Issuer != s.issuer:
 		return fmt.Errorf("issued by %q, not by %q", c.Issuer, s.issuer)
 	case c.Expiry == nil:
@@ -203,12 +213,8 @@ func (s *ServiceAccounts) exists(ctx context.Context, resource, namespace string
 
 func (c *Claims) user() *User {
 	k := &c.Kubernetes
-	u := &User{
-		Name:   c.Subject,
-		UID:    k.ServiceAccount.UID,
-		Groups: []string{ServiceAccountsGroup, ServiceAccountsGroup + ":" + k.Namespace, Authenticated},
-		Extra:  map[string][]string{},
-	}
+	u := accountUser(c.Subject, k.Namespace, k.ServiceAccount.UID)
+	u.Extra = map[string][]string{}
 	if k.Pod != nil {
 		u.Extra[ExtraPodName] = []string{k.Pod.Name}
 		u.Extra[ExtraPodUID] = []string{k.Pod.UID}

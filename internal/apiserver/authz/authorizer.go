@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Builtin decides by Roles and, for nodes, by what runs on them. It is what
-// decides until roles are objects of the API.
+// Builtin decides by Roles and, for nodes, by what runs on them. It stands
+// before RBAC: what the cluster itself needs is decided without a look at any
+// object, and cannot be taken away by one.
 //
 // It reads no clock and no network; it may be used from many goroutines.
 type Builtin struct {

@@ -14,6 +14,7 @@ import (
 var users = map[string]*authn.User{
 	"admin":       {Name: "kubernetes-admin", Groups: []string{"system:masters", "system:authenticated"}},
 	"controllers": {Name: "system:kube-controller-manager", Groups: []string{"system:authenticated"}},
+	"loops":       {Name: "system:kube-controller-manager"}, // in the server's process
 	"scheduler":   {Name: "system:kube-scheduler", Groups: []string{"system:authenticated"}},
 	"proxy":       {Name: "system:kube-proxy", Groups: []string{"system:authenticated"}},
 	"node":        {Name: "system:node:n1", Groups: []string{"system:nodes", "system:authenticated"}},
@@ -61,15 +62,22 @@ func builtin() *Builtin {
 	return &Builtin{Nodes: &Nodes{
 		PodsOn: func(node string) []*corev1.Pod {
 			if node == "n1" {
-				return podsOnN1()
+				pods, named, made := podsOnN1(), "named", "made"
+				pods[0].Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "a", ResourceClaimName: &named}}
+				pods[0].Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "b", ResourceClaimName: &made}, {Name: "none"}}
+				return pods
 			}
 			return nil
 		},
-		VolumeOf: func(ns, claim string) string {
-			if ns+"/"+claim == "web/data" {
-				return "pv-1"
+		VolumeOf: func(namespace, claim string) *corev1.PersistentVolume {
+			if namespace != "web" || claim != "data" {
+				return nil
 			}
-			return ""
+			ref := func(name string) *corev1.SecretReference {
+				return &corev1.SecretReference{Namespace: "storage", Name: name}
+			}
+			return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				NodeStageSecretRef: ref("stage"), NodePublishSecretRef: ref("publish"), NodeExpandSecretRef: ref("expand"), ControllerPublishSecretRef: ref("attach")}}}}
 		},
 	}}
 }
@@ -124,6 +132,9 @@ func TestBuiltin(t *testing.T) {
 
 		{"jane", "get /apis/apps/v1", true},
 		{"jane", "get /openapi/v3", true},
+		{"loops", "get /openapi/v3/apis/apps/v1", true},
+		{"loops", "get /apis/custom.metrics.k8s.io", true},
+		{"loops", "get /logs", false},
 		{"jane", "get /metrics", false},
 		{"jane", "create selfsubjectreviews.authentication.k8s.io", true},
 		{"jane", "create selfsubjectaccessreviews.authorization.k8s.io", true},
@@ -150,6 +161,14 @@ func TestBuiltin(t *testing.T) {
 		{"scheduler", "get secrets web/x", false},
 		{"scheduler", "update leases.coordination.k8s.io kube-system/kube-scheduler", true},
 		{"scheduler", "update leases.coordination.k8s.io web/x", false},
+		{"scheduler", "update persistentvolumes v", true},
+		{"scheduler", "update persistentvolumeclaims web/x", true},
+		{"scheduler", "delete persistentvolumeclaims web/x", false},
+		{"scheduler", "update resourceclaims.resource.k8s.io/status web/x", true},
+		{"scheduler", "watch csistoragecapacities.storage.k8s.io", true},
+		{"controllers", "create resourceclaims.resource.k8s.io web/", true},
+		{"controllers", "create volumeattachments.storage.k8s.io", true},
+		{"controllers", "update nodes/status n1", true},
 
 		{"proxy", "watch endpointslices.discovery.k8s.io", true},
 		{"proxy", "update services web/x", false},
@@ -204,8 +223,28 @@ func TestNode(t *testing.T) {
 		{"create serviceaccounts/token web/default", false, "no relationship"},
 		{"get persistentvolumeclaims web/data", true, ""},
 		{"get persistentvolumeclaims web/a-tmp", true, ""},
+		{"update persistentvolumeclaims web/data", false, "can only get"},
+		{"update persistentvolumeclaims/status web/data", true, ""},
+		{"update persistentvolumeclaims/status web/other", false, "no relationship"},
+		{"get secrets storage/stage", true, ""},
+		{"get secrets storage/publish", true, ""},
+		{"watch secrets storage/expand", true, ""},
+		{"get secrets storage/attach", false, "no relationship"},
+		{"get secrets web/stage", false, "no relationship"},
+		{"get volumeattachments.storage.k8s.io x", true, ""},
+		{"update volumeattachments.storage.k8s.io x", false, ""},
+		{"update csinodes.storage.k8s.io n1", true, ""},
+		{"list resourceslices.resource.k8s.io", true, ""},
+		{"delete resourceslices.resource.k8s.io s", true, ""},
+		{"create resourceslices.resource.k8s.io s", false, ""},
+		{"get resourceclaims.resource.k8s.io web/named", true, ""},
+		{"get resourceclaims.resource.k8s.io web/made", true, ""},
+		{"get resourceclaims.resource.k8s.io web/other", false, "no relationship"},
+		{"update resourceclaims.resource.k8s.io web/named", false, "can only get"},
 		{"get persistentvolumes pv-1", true, ""},
-		{"get persistentvolumes pv-2", false, "no relationship"},
+		{"patch persistentvolumes pv-1", true, ""},
+		{"update persistentvolumes pv-1", false, ""},
+		{"create persistentvolumes pv-2", false, ""},
 		{"get deployments.apps web/x", false, ""},
 	} {
 		got, reason := b.Authorize(context.Background(), parse(t, "node", tc.ask))

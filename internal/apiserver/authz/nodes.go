@@ -22,9 +22,10 @@ type Nodes struct {
 	// PodsOn lists the pods bound to a node. It is called for nearly every
 	// request of a kubelet, so its cost must be that of what matches.
 	PodsOn func(node string) []*corev1.Pod
-	// VolumeOf tells the persistent volume that a claim is bound to; nil:
-	// there are none.
-	VolumeOf func(namespace, claim string) string
+	// VolumeOf is the volume that a claim is bound to, nil when there is none.
+	// What its driver needs in secrets its node may read. nil: no secret is read
+	// for the sake of a volume.
+	VolumeOf func(namespace, claim string) *corev1.PersistentVolume
 }
 
 // nodeRules are what every kubelet may do.
@@ -33,6 +34,13 @@ var nodeRules = []Rule{
 	// A deviation from upstream: the service proxy is part of a node here, not
 	// a workload with an identity of its own.
 	{Verbs: read, Groups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}},
+	// So are the DNS server, which answers for pods of a namespace that exists,
+	// and what enforces network policies.
+	{Verbs: read, Groups: core, Resources: []string{"namespaces"}},
+	{Verbs: read, Groups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}},
+	// Another: a node makes and removes the folders of the volumes on it, and
+	// says so on the volume (NodeRestriction holds it to that).
+	{Verbs: []string{"get", "list", "watch", "patch"}, Groups: core, Resources: []string{"persistentvolumes"}},
 	{Verbs: []string{"create", "update", "patch"}, Groups: core, Resources: []string{"nodes"}},
 	{Verbs: []string{"update", "patch"}, Groups: core, Resources: []string{"nodes/status"}},
 	{Verbs: []string{"create", "delete"}, Groups: core, Resources: []string{"pods"}}, // mirror pods; ended pods
@@ -43,7 +51,14 @@ var nodeRules = []Rule{
 	{Verbs: read, Groups: []string{"storage.k8s.io"}, Resources: []string{"csidrivers"}},
 	{Verbs: []string{"get", "create", "update", "patch", "delete"}, Groups: []string{"storage.k8s.io"}, Resources: []string{"csinodes"}},
 	{Verbs: []string{"get"}, Groups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}},
+	// Upstream's may publish devices for its drivers as well; drivers have
+	// identities of their own.
+	{Verbs: []string{"get", "list", "watch", "delete"}, Groups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}},
 	{Verbs: []string{"get", "list", "watch", "create"}, Groups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}},
+	// Deviation: upstream shows a kubelet only those of its own pods. They hold
+	// no secrets.
+	{Verbs: []string{"get", "list", "watch", "create"}, Groups: []string{"certificates.k8s.io"}, Resources: []string{"podcertificaterequests"}},
+	{Verbs: read, Groups: []string{"certificates.k8s.io"}, Resources: []string{"clustertrustbundles"}},
 	{Verbs: []string{"create"}, Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}},
 	{Verbs: []string{"create"}, Groups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews", "localsubjectaccessreviews"}},
 	events,
@@ -64,13 +79,22 @@ func (n *Nodes) authorize(_ context.Context, node string, a *Attributes) (bool, 
 			return n.ownLease(node, a)
 		}
 	}
-	if !a.IsResource || a.Group != "" {
+	if !a.IsResource {
+		return false, ""
+	}
+	if a.Group == "resource.k8s.io" && a.Resource == "resourceclaims" {
+		return n.related(node, a, []string{"get"}, "")
+	}
+	if a.Group != "" {
 		return false, ""
 	}
 	switch a.Resource {
 	case "secrets", "configmaps":
 		return n.related(node, a, read, "")
-	case "persistentvolumeclaims", "persistentvolumes":
+	case "persistentvolumeclaims":
+		if a.Subresource == "status" { // a file system that has grown
+			return n.related(node, a, []string{"get", "update", "patch"}, "status")
+		}
 		return n.related(node, a, []string{"get"}, "")
 	case "serviceaccounts":
 		if a.Subresource == "token" {
@@ -102,7 +126,7 @@ func (n *Nodes) related(node string, a *Attributes, verbs []string, sub string) 
 	}
 	if n.PodsOn != nil {
 		for _, pod := range n.PodsOn(node) {
-			if n.names(pod, a) {
+			if n.names(pod, a) || a.Resource == "secrets" && n.volumeNames(pod, a) {
 				return true, ""
 			}
 		}

@@ -4,16 +4,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/setpoint-project/setpoint/internal/volumes"
 )
 
 // names tells whether a pod names the object that a asks for.
 func (n *Nodes) names(pod *corev1.Pod, a *Attributes) bool {
-	if a.Resource == "persistentvolumes" {
-		return n.VolumeOf != nil && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			claim := claimOf(pod, &v)
-			return claim != "" && n.VolumeOf(pod.Namespace, claim) == a.Name
-		})
-	}
 	if pod.Namespace != a.Namespace {
 		return false
 	}
@@ -25,19 +21,38 @@ func (n *Nodes) names(pod *corev1.Pod, a *Attributes) bool {
 	case "configmaps":
 		return namesConfigMap(&pod.Spec, a.Name)
 	case "persistentvolumeclaims":
-		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return claimOf(pod, &v) == a.Name })
+		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return volumes.ClaimOf(pod, &v) == a.Name })
+	case "resourceclaims":
+		return slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
+			return c.ResourceClaimName != nil && *c.ResourceClaimName == a.Name
+		}) || slices.ContainsFunc(pod.Status.ResourceClaimStatuses, func(c corev1.PodResourceClaimStatus) bool {
+			return c.ResourceClaimName != nil && *c.ResourceClaimName == a.Name
+		})
 	}
 	return false
 }
 
-func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return v.PersistentVolumeClaim.ClaimName
-	case v.Ephemeral != nil:
-		return pod.Name + "-" + v.Name
+// volumeNames tells whether the driver of a volume that a pod claims needs, on
+// the node, the secret that a asks for.
+func (n *Nodes) volumeNames(pod *corev1.Pod, a *Attributes) bool {
+	if n.VolumeOf == nil {
+		return false
 	}
-	return ""
+	is := func(ref *corev1.SecretReference) bool {
+		return ref != nil && ref.Namespace == a.Namespace && ref.Name == a.Name
+	}
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		claim := volumes.ClaimOf(pod, &v)
+		if claim == "" {
+			return false
+		}
+		pv := n.VolumeOf(pod.Namespace, claim)
+		if pv == nil || pv.Spec.CSI == nil {
+			return false
+		}
+		csi := pv.Spec.CSI
+		return is(csi.NodeStageSecretRef) || is(csi.NodePublishSecretRef) || is(csi.NodeExpandSecretRef)
+	})
 }
 
 // environments calls f with the environment of every container, until it

@@ -25,6 +25,7 @@ import (
 type Handler struct {
 	kinds   func() []*kinds.Kind
 	version func() uint64
+	remote  func() []Remote // nil: none
 	now     atomic.Pointer[snapshot]
 }
 
@@ -61,6 +62,9 @@ func (h *Handler) snapshot() *snapshot {
 	}
 	// Two may do this at once; either result is right.
 	s := &snapshot{version: v, groups: groupKinds(h.kinds())}
+	if h.remote != nil {
+		s.merge(h.remote())
+	}
 	h.now.Store(s)
 	return s
 }

@@ -49,6 +49,9 @@ func apiGroup(g *group) metav1.APIGroup {
 
 func resourceList(g *group, v *version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: g.groupVersion(v)}
+	if v.remote != nil {
+		return v.remote.list(list)
+	}
 	if g.name != "" {
 		list.APIVersion = "v1" // as upstream: the core group's list has none
 	}
@@ -113,6 +116,10 @@ func (s *snapshot) aggregate(legacy bool) *apidiscovery.APIGroupDiscoveryList {
 
 func aggregateVersion(v *version) apidiscovery.APIVersionDiscovery {
 	out := apidiscovery.APIVersionDiscovery{Version: v.name, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+	if v.remote != nil {
+		v.remote.aggregate(&out)
+		return out
+	}
 	for _, r := range v.resources {
 		k := r.kind
 		res := apidiscovery.APIResourceDiscovery{

@@ -18,6 +18,7 @@ type group struct {
 type version struct {
 	name      string
 	resources []resource // by name
+	remote    *Remote    // who serves it, when that is not this server
 }
 
 // resource is a kind as one version serves it.
@@ -53,6 +54,9 @@ func groupKinds(list []*kinds.Kind) []*group {
 	for _, k := range list {
 		for i := range k.Versions {
 			v := &k.Versions[i]
+			if v.Unserved {
+				continue
+			}
 			g := byName[v.GroupVersion.Group]
 			if g == nil {
 				g = &group{name: v.GroupVersion.Group}
@@ -67,6 +71,12 @@ func groupKinds(list []*kinds.Kind) []*group {
 			served.resources = append(served.resources, resource{k, v})
 		}
 	}
+	sortGroups(groups)
+	return groups
+}
+
+// sortGroups puts groups, their versions and what those serve in order.
+func sortGroups(groups []*group) {
 	slices.SortFunc(groups, func(a, b *group) int {
 		if d := rank(a.name) - rank(b.name); d != 0 {
 			return d
@@ -83,7 +93,6 @@ func groupKinds(list []*kinds.Kind) []*group {
 			})
 		}
 	}
-	return groups
 }
 
 func (g *group) version(name string) *version {
@@ -119,7 +128,9 @@ func (r *resource) verbs() []string {
 func (r *resource) subresources() []string {
 	names := make([]string, 0, len(r.kind.Subresources))
 	for name := range r.kind.Subresources {
-		names = append(names, name)
+		if r.kind.Subresource(r.version, name) != nil {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names

@@ -46,16 +46,6 @@ func (c *Checks) Add(checks ...Check) {
 	c.mu.list = append(c.mu.list, checks...)
 }
 
-// Ready tells whether every check is well, and else why not.
-func (c *Checks) Ready(ctx context.Context) error {
-	for _, check := range c.of("readyz") {
-		if err := check.Test(ctx); err != nil {
-			return fmt.Errorf("%s: %w", check.Name, err)
-		}
-	}
-	return nil
-}
-
 // of lists the checks of an endpoint.
 func (c *Checks) of(endpoint string) []Check {
 	list := []Check{{Name: "ping", Live: true, Test: func(context.Context) error { return nil }}}

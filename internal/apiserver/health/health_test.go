@@ -55,9 +55,6 @@ func TestEndpoints(t *testing.T) {
 			if diff := cmp.Diff(tc.body, w.Body.String()); w.Code != tc.code || diff != "" {
 				t.Errorf("code %d, want %d; body (-want +got):\n%s", w.Code, tc.code, diff)
 			}
-			if err := c.Ready(t.Context()); (err == nil) != (tc.store == nil && tc.cache == nil) {
-				t.Errorf("Ready: %v", err)
-			}
 		})
 	}
 	w := httptest.NewRecorder()

@@ -23,9 +23,9 @@ type Build struct {
 	Dirty   bool
 }
 
-// VersionInfo is what /version tells: the version of the API, with Setpoint's
+// versionInfo is what /version tells: the version of the API, with Setpoint's
 // own as build metadata, so that clients that compare versions see 1.37.2.
-func VersionInfo(b Build) apiversion.Info {
+func versionInfo(b Build) apiversion.Info {
 	state := "clean"
 	if b.Dirty {
 		state = "dirty"
@@ -66,7 +66,7 @@ func cleaned(s string) string {
 
 // Version serves /version.
 func Version(b Build) http.Handler {
-	body, err := json.MarshalIndent(VersionInfo(b), "", "  ")
+	body, err := json.MarshalIndent(versionInfo(b), "", "  ")
 	if err != nil {
 		panic(err) // strings can always be written
 	}

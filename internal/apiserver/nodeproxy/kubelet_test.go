@@ -147,6 +147,8 @@ type fixture struct {
 	w       world
 	kubelet *kubelet
 	url     string // of the API server
+	proxy   *Proxy
+	local   http.Handler // in the kubelet's place; nil: none
 }
 
 func meta(ns, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns, Name: name} }
@@ -188,7 +190,8 @@ func newFixture(t *testing.T) *fixture {
 			Containers: []corev1.Container{{Name: "a"}, {Name: "broken"}}, InitContainers: []corev1.Container{{Name: "init"}}}},
 		"pods/web/pending": &corev1.Pod{ObjectMeta: meta("web", "pending"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}},
 	}
-	p := New(Config{Get: f.w.get, List: f.w.list, KubeletTLS: ca.ClientTLS(own)})
+	p := New(Config{Get: f.w.get, List: f.w.list, KubeletTLS: ca.ClientTLS(own), Local: func(*corev1.Node) http.Handler { return f.local }})
+	f.proxy = p
 	t.Cleanup(p.kubelets.CloseIdleConnections)
 	handlers := p.Handlers()
 	near := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -91,6 +91,10 @@ func (p *Proxy) dialNode(ctx context.Context, network, addr string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
+	if p.local(node) != nil {
+		// Its addresses may be somebody else's out there.
+		return nil, fmt.Errorf("node %s is simulated: there is nothing to connect to", name)
+	}
 	for _, t := range addressTypes {
 		for _, a := range node.Status.Addresses {
 			if a.Type == t && a.Address != "" {

@@ -41,7 +41,11 @@ func (p *Proxy) logs(w http.ResponseWriter, r *http.Request, a *authz.Attributes
 	if err != nil {
 		return err
 	}
-	forward(w, r, to, p.kubelets, kubeletErrors(pods.GroupResource(), pod.Name))
+	check := kubeletErrors(pods.GroupResource(), pod.Name)
+	if wantsSocket(r) {
+		return p.logSocket(w, r, to, check)
+	}
+	forward(w, r, to, p.kubelets, check)
 	return nil
 }
 

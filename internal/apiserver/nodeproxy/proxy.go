@@ -30,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -44,6 +45,12 @@ type Config struct {
 	// KubeletTLS shows the API server's certificate to kubelets and trusts the
 	// cluster's authority. A kubelet must serve under its node's name.
 	KubeletTLS *tls.Config
+	// Admit, when not nil, is asked before a stream is opened or a request goes
+	// on: admission of the operation CONNECT.
+	Admit func(r *http.Request, a *authz.Attributes) error
+	// Local is who answers in a kubelet's place in this process; nil, or
+	// returning nil, when the kubelet itself does.
+	Local func(node *corev1.Node) http.Handler
 	// Dial makes connections; nil: net.Dialer's.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -90,12 +97,24 @@ func New(cfg Config) *Proxy {
 func (p *Proxy) Handlers() map[string]Handler {
 	return map[string]Handler{
 		"pods/log":         wrap(p.logs),
-		"pods/exec":        wrap(p.exec),
-		"pods/attach":      wrap(p.attach),
-		"pods/portforward": wrap(p.portForward),
-		"pods/proxy":       wrap(p.pod),
-		"services/proxy":   wrap(p.service),
-		"nodes/proxy":      wrap(p.node),
+		"pods/exec":        wrap(p.admitted(p.exec)),
+		"pods/attach":      wrap(p.admitted(p.attach)),
+		"pods/portforward": wrap(p.admitted(p.portForward)),
+		"pods/proxy":       wrap(p.admitted(p.pod)),
+		"services/proxy":   wrap(p.admitted(p.service)),
+		"nodes/proxy":      wrap(p.admitted(p.node)),
+	}
+}
+
+// admitted asks Admit first.
+func (p *Proxy) admitted(h func(w http.ResponseWriter, r *http.Request, a *authz.Attributes) error) func(w http.ResponseWriter, r *http.Request, a *authz.Attributes) error {
+	return func(w http.ResponseWriter, r *http.Request, a *authz.Attributes) error {
+		if p.cfg.Admit != nil {
+			if err := p.cfg.Admit(r, a); err != nil {
+				return err
+			}
+		}
+		return h(w, r, a)
 	}
 }
 

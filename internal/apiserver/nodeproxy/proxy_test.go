@@ -340,3 +340,50 @@ func TestPodAndServiceProxy(t *testing.T) {
 		}
 	}
 }
+
+// A kubelet is asked on the API server's own behalf; one in this process
+// answers in its place, to clients as well.
+func TestAsk(t *testing.T) {
+	f := newFixture(t)
+	node := f.w["nodes//n1"].(*corev1.Node)
+	if got, err := f.proxy.Ask(t.Context(), node, "/stats/summary"); err != nil || string(got) != "/stats/summary of kubelet" {
+		t.Errorf("%v, %s", err, got)
+	}
+	if _, err := f.proxy.Ask(t.Context(), node, "/containerLogs/web/x/broken"); err == nil {
+		t.Error("a refusal is no answer")
+	}
+	f.local = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/none" {
+			http.Error(w, "there is none", http.StatusNotFound)
+			return
+		}
+		fmt.Fprintf(w, "%s here", r.URL.RequestURI())
+	})
+	if got, err := f.proxy.Ask(t.Context(), node, "/metrics/resource"); err != nil || string(got) != "/metrics/resource here" {
+		t.Errorf("%v, %s", err, got)
+	}
+	if _, err := f.proxy.Ask(t.Context(), node, "/none"); err == nil || !strings.Contains(err.Error(), "there is none") {
+		t.Errorf("a refusal here: %v", err)
+	}
+	if code, got := f.get(t, "/api/v1/nodes/n1/proxy/stats/summary?a=b"); code != 200 || got != "/stats/summary?a=b here" {
+		t.Errorf("%d %s", code, got)
+	}
+	// Beyond what it answers nobody connects to its node, whose addresses may
+	// be a stranger's.
+	f.proxy.kubelets.CloseIdleConnections()
+	f.kubelet.requests = nil
+	const nobody = "node n1 is simulated"
+	for _, path := range []string{"namespaces/web/pods/x/log", "nodes/n1:80/proxy/"} {
+		if code, got := f.get(t, "/api/v1/"+path); code < 500 || !strings.Contains(got, nobody) {
+			t.Errorf("%s: %d %s", path, code, got)
+		}
+	}
+	for name, e := range executors(t, f, "x/exec", "command=ls&stdout=true") {
+		if err := e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard}); err == nil || name == "SPDY" && !strings.Contains(err.Error(), nobody) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if asked := f.lastRequest(); asked != "" {
+		t.Errorf("the node is asked %s", asked)
+	}
+}

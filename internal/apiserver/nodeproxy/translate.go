@@ -2,6 +2,8 @@ package nodeproxy
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
@@ -143,11 +146,16 @@ func (s *socket) relay(ctx context.Context, kubelet httpstream.Connection, to *r
 
 	// The status comes last; but output may still be on its way then.
 	var out sync.WaitGroup
-	for channel, from := range map[byte]httpstream.Stream{channelStdout: to.stdout, channelStderr: to.stderr, channelError: to.errors} {
+	for channel, from := range map[byte]httpstream.Stream{channelStdout: to.stdout, channelStderr: to.stderr} {
 		if from != nil {
 			out.Go(func() { s.writeFrom(channel, from) })
 		}
 	}
+	out.Go(func() {
+		if said := s.writeFrom(channelError, to.errors); !said && ctx.Err() == nil {
+			s.write(websocket.BinaryMessage, append([]byte{channelError}, lostStatus...))
+		}
+	})
 	done := make(chan struct{})
 	go func() { out.Wait(); close(done) }()
 	select {
@@ -195,17 +203,30 @@ func (s *socket) readInto(to *remote) {
 	}
 }
 
-// writeFrom sends what comes from a stream of the kubelet.
-func (s *socket) writeFrom(channel byte, from io.Reader) {
+// lostStatus is what a client is told whose kubelet went away before it gave the
+// command's status: without one the client would take it for success.
+var lostStatus = func() []byte {
+	status := apierrors.NewInternalError(errors.New("the connection to the node was lost before the command ended")).Status()
+	data, err := json.Marshal(status)
+	if err != nil {
+		panic(fmt.Sprintf("nodeproxy: a literal cannot be marshalled: %v", err))
+	}
+	return data
+}()
+
+// writeFrom sends what comes from a stream of the kubelet, and tells whether
+// anything came.
+func (s *socket) writeFrom(channel byte, from io.Reader) (any bool) {
 	buf := make([]byte, 32<<10)
 	buf[0] = channel
 	for {
 		n, err := from.Read(buf[1:])
+		any = any || n > 0
 		if n > 0 && s.write(websocket.BinaryMessage, buf[:n+1]) != nil {
-			return
+			return any
 		}
 		if err != nil {
-			return
+			return any
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package nodeproxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/authz"
 )
@@ -35,7 +37,8 @@ func split(id string) (scheme, name, port string, ok bool) {
 	return scheme, name, port, true
 }
 
-// rest is what follows .../proxy in the path, escaped as it came.
+// rest is what follows .../proxy in the path, escaped as it came; empty when
+// not even a slash does.
 func rest(r *http.Request, a *authz.Attributes) string {
 	segments := 5 // "", api, v1, nodes, NAME
 	if a.Namespace != "" {
@@ -43,7 +46,7 @@ func rest(r *http.Request, a *authz.Attributes) string {
 	}
 	parts := strings.SplitN(r.URL.EscapedPath(), "/", segments+2)
 	if len(parts) < segments+2 {
-		return "/"
+		return ""
 	}
 	return "/" + parts[segments+1]
 }
@@ -53,7 +56,7 @@ func to(scheme, host string, r *http.Request, a *authz.Attributes) (*url.URL, er
 	if scheme == "" {
 		scheme = "http"
 	}
-	u, err := url.Parse(scheme + "://" + host + rest(r, a))
+	u, err := url.Parse(scheme + "://" + host + cmp.Or(rest(r, a), "/"))
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -69,6 +72,9 @@ func (p *Proxy) pod(w http.ResponseWriter, r *http.Request, a *authz.Attributes)
 	pod, err := get[*corev1.Pod](r.Context(), p, pods, a.Namespace, name)
 	if err != nil {
 		return err
+	}
+	if p.simulated(r.Context(), pod.Spec.NodeName) {
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("pod %q runs on node %s, which is simulated: there is nothing to connect to", name, pod.Spec.NodeName))
 	}
 	if port == "" {
 		for _, c := range pod.Spec.Containers {
@@ -89,8 +95,20 @@ func (p *Proxy) pod(w http.ResponseWriter, r *http.Request, a *authz.Attributes)
 	if err != nil {
 		return err
 	}
-	forward(w, r, u, p.direct, nil)
+	if !toRoot(w, r, a) {
+		forward(w, r, u, rewriting(p.direct, r, a), nil)
+	}
 	return nil
+}
+
+// simulated tells nodes whose pods have addresses that are nobody's, and may be
+// a stranger's out there.
+func (p *Proxy) simulated(ctx context.Context, node string) bool {
+	if node == "" || p.cfg.Local == nil {
+		return false
+	}
+	n, err := get[*corev1.Node](ctx, p, nodes, "", node)
+	return err == nil && p.local(n) != nil
 }
 
 // reachable refuses addresses behind which the API server's own machine would
@@ -127,7 +145,9 @@ func (p *Proxy) service(w http.ResponseWriter, r *http.Request, a *authz.Attribu
 	if err != nil {
 		return err
 	}
-	forward(w, r, u, p.direct, nil)
+	if !toRoot(w, r, a) {
+		forward(w, r, u, rewriting(p.direct, r, a), nil)
+	}
 	return nil
 }
 
@@ -144,13 +164,15 @@ func servicePort(svc *corev1.Service, port string) (string, error) {
 	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %q found for service %q", port, svc.Name))
 }
 
-// endpoint chooses one of the ready endpoints of a port.
+// endpoint chooses one of the ready endpoints of a port, never one of a
+// simulated node.
 func (p *Proxy) endpoint(ctx context.Context, svc *corev1.Service, portName string) (string, error) {
 	list, err := p.cfg.List(ctx, endpointSlices, svc.Namespace)
 	if err != nil {
 		return "", err
 	}
-	var hosts []string
+	type endpoint struct{ host, node string }
+	var ready []endpoint
 	for _, obj := range list {
 		slice, ok := obj.(*discoveryv1.EndpointSlice)
 		if !ok || slice.Labels[discoveryv1.LabelServiceName] != svc.Name || slice.AddressType == discoveryv1.AddressTypeFQDN {
@@ -162,20 +184,25 @@ func (p *Proxy) endpoint(ctx context.Context, svc *corev1.Service, portName stri
 			}
 			for _, e := range slice.Endpoints {
 				if (e.Conditions.Ready == nil || *e.Conditions.Ready) && len(e.Addresses) > 0 {
-					hosts = append(hosts, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*sp.Port))))
+					ready = append(ready, endpoint{net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*sp.Port))), ptr.Deref(e.NodeName, "")})
 				}
 			}
 		}
 	}
-	if len(hosts) == 0 {
+	if len(ready) == 0 {
 		return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", svc.Name))
 	}
-	host := hosts[rand.IntN(len(hosts))]
-	ip, _, _ := net.SplitHostPort(host)
-	if _, err := reachable(ip); err != nil {
-		return "", err
+	for _, i := range rand.Perm(len(ready)) {
+		if p.simulated(ctx, ready[i].node) {
+			continue
+		}
+		ip, _, _ := net.SplitHostPort(ready[i].host)
+		if _, err := reachable(ip); err != nil {
+			return "", err
+		}
+		return ready[i].host, nil
 	}
-	return host, nil
+	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("all endpoints of service %q are pods on simulated nodes: there is nothing to connect to", svc.Name))
 }
 
 // node reaches a node's kubelet, or another port of the node.
@@ -193,6 +220,12 @@ func (p *Proxy) node(w http.ResponseWriter, r *http.Request, a *authz.Attributes
 		u, err := to("https", kubelet.Host, r, a)
 		if err != nil {
 			return err
+		}
+		if local := p.local(node); local != nil {
+			r = r.Clone(r.Context())
+			r.URL = u
+			local.ServeHTTP(w, r)
+			return nil
 		}
 		forward(w, r, u, p.kubelets, nil)
 		return nil

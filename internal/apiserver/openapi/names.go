@@ -12,11 +12,12 @@ type catalog struct {
 	*models
 	objects map[schema.GroupVersionKind]func() any
 	lists   map[schema.GroupVersionKind]func() any
+	custom  map[schema.GroupVersionKind]served // whose objects no Go type describes
 }
 
 // catalog of everything that s serves; models are added as they are asked for.
 func (s *snapshot) catalog(d dialect) *catalog {
-	c := &catalog{models: newModels(d), objects: map[schema.GroupVersionKind]func() any{}, lists: map[schema.GroupVersionKind]func() any{}}
+	c := &catalog{models: newModels(d), objects: map[schema.GroupVersionKind]func() any{}, lists: map[schema.GroupVersionKind]func() any{}, custom: map[schema.GroupVersionKind]served{}}
 	c.objects[policyv1.SchemeGroupVersion.WithKind("Eviction")] = func() any { return &policyv1.Eviction{} }
 	c.objects[authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")] = func() any { return &authenticationv1.TokenRequest{} }
 	for i := range s.groups {
@@ -30,6 +31,10 @@ func (s *snapshot) catalog(d dialect) *catalog {
 	}
 	for i := range s.groups {
 		for _, one := range s.groups[i].served {
+			if one.version.Schema != nil {
+				c.custom[one.gvk()] = one
+				continue
+			}
 			c.objects[one.gvk()] = func() any { return one.version.New() }
 			if one.version.NewList != nil {
 				c.lists[one.gvk()] = func() any { return one.version.NewList() }
@@ -43,17 +48,42 @@ func (s *snapshot) catalog(d dialect) *catalog {
 func (c *catalog) answerOf(o *operation) string {
 	switch o.answer {
 	case answerList:
+		if one, ok := c.custom[o.gvk]; ok {
+			return c.customList(one)
+		}
 		if make := c.lists[o.gvk]; make != nil {
 			return c.kind(make(), o.gvk.GroupVersion().WithKind(o.gvk.Kind+"List"))
 		}
 		return ""
 	case answerStatus:
 		return c.kind(&metav1.Status{}, schema.GroupVersionKind{Version: "v1", Kind: "Status"})
+	case answerEvents:
+		return c.kind(&metav1.WatchEvent{}, schema.GroupVersionKind{Version: "v1", Kind: "WatchEvent"})
+	case answerResources:
+		return c.kind(&metav1.APIResourceList{}, schema.GroupVersionKind{Version: "v1", Kind: "APIResourceList"})
+	case answerGroup:
+		return c.kind(&metav1.APIGroup{}, schema.GroupVersionKind{Version: "v1", Kind: "APIGroup"})
+	case answerVersions:
+		return c.kind(&metav1.APIVersions{}, schema.GroupVersionKind{Version: "v1", Kind: "APIVersions"})
 	}
 	return c.object(o.gvk)
 }
 
+// answerModel is what an operation answers; nil when unknown.
+func (c *catalog) answerModel(o *operation) *model {
+	if o.answer == answerText {
+		return &model{Type: "string"}
+	}
+	if name := c.answerOf(o); name != "" {
+		return c.ref(name)
+	}
+	return nil
+}
+
 func (c *catalog) object(gvk schema.GroupVersionKind) string {
+	if one, ok := c.custom[gvk]; ok {
+		return c.customObject(one)
+	}
 	if make := c.objects[gvk]; make != nil {
 		return c.kind(make(), gvk)
 	}

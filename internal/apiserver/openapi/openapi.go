@@ -7,7 +7,8 @@
 // field names and what is required from the json tags, merge keys from the
 // patch tags, descriptions from SwaggerDoc. Where those are not what
 // upstream publishes (fields that are required all the same, lists that are
-// maps), exceptions.go says so; enumerations and defaults are left out.
+// maps), exceptions.go says so. A test holds them against upstream's documents and
+// names every difference (testdata/differences.txt).
 //
 //	kinds --reflect--> models --+--> v3 document of a group version
 //	   \--> operations ---------+--> v2 document
@@ -34,8 +35,9 @@ type Handler struct {
 	kinds   func() []*kinds.Kind
 	version func() uint64
 	// about is the version of the API that documents tell.
-	about string
-	now   atomic.Pointer[snapshot]
+	about   string
+	remotes func() []Remote
+	now     atomic.Pointer[snapshot]
 }
 
 // New describes what list returns. version moves whenever list returns
@@ -59,6 +61,7 @@ type snapshot struct {
 	version uint64
 	about   string
 	groups  []groupVersion
+	remotes []Remote
 
 	index func() []byte
 	v2    func() document // JSON
@@ -67,7 +70,8 @@ type snapshot struct {
 	docs  map[string]document // v3, by path ("apis/apps/v1")
 }
 
-// groupVersion is what one version of a group serves.
+// groupVersion is what one version of a group serves; without a version, what
+// the group itself does.
 type groupVersion struct {
 	schema.GroupVersion
 	served []served
@@ -85,10 +89,14 @@ func (s served) gvk() schema.GroupVersionKind {
 
 // path of a group version's document below /openapi/v3/.
 func (g *groupVersion) path() string {
+	path := "apis/" + g.Group
 	if g.Group == "" {
-		return "api/" + g.Version
+		path = "api"
 	}
-	return "apis/" + g.Group + "/" + g.Version
+	if g.Version != "" { // else it is of the group itself
+		path += "/" + g.Version
+	}
+	return path
 }
 
 func (h *Handler) snapshot() *snapshot {
@@ -97,6 +105,9 @@ func (h *Handler) snapshot() *snapshot {
 		return s
 	}
 	s := &snapshot{version: v, about: h.about, groups: group(h.kinds()), docs: map[string]document{}}
+	if h.remotes != nil {
+		s.remotes = h.remotes()
+	}
 	s.index = sync.OnceValue(s.buildIndex)
 	s.v2 = sync.OnceValue(func() document { return compress(s.jsonV2()) })
 	s.v2pb = sync.OnceValue(func() document { return compress(s.protobufV2()) })
@@ -110,6 +121,9 @@ func group(list []*kinds.Kind) []groupVersion {
 	for _, k := range list {
 		for i := range k.Versions {
 			v := &k.Versions[i]
+			if v.Unserved {
+				continue
+			}
 			n, ok := byGV[v.GroupVersion]
 			if !ok {
 				n = len(out)
@@ -117,6 +131,13 @@ func group(list []*kinds.Kind) []groupVersion {
 				out = append(out, groupVersion{GroupVersion: v.GroupVersion})
 			}
 			out[n].served = append(out[n].served, served{k, v})
+		}
+	}
+	roots := map[string]bool{}
+	for _, g := range slices.Clone(out) {
+		if !roots[g.Group] {
+			roots[g.Group] = true
+			out = append(out, groupVersion{GroupVersion: schema.GroupVersion{Group: g.Group}})
 		}
 	}
 	slices.SortFunc(out, func(a, b groupVersion) int { return strings.Compare(a.path(), b.path()) })

@@ -15,8 +15,10 @@ type operation struct {
 	gvk          schema.GroupVersionKind
 	body         bool     // takes the object
 	patch        bool     // takes a patch
+	options      bool     // takes options of a deletion
 	answer       answer   // what comes back
 	query        []string // parameters by name
+	shared       []string // those of the whole path
 	tag          string
 }
 
@@ -26,19 +28,30 @@ const (
 	answerObject answer = iota
 	answerList
 	answerStatus
+	answerEvents // a watch
+	answerText   // whatever a stream or a log says
+	answerResources
+	answerGroup
+	answerVersions
 )
 
 var (
 	writeQuery  = []string{"dryRun", "fieldManager", "fieldValidation"}
 	patchQuery  = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
-	deleteQuery = []string{"dryRun", "gracePeriodSeconds", "propagationPolicy"}
-	listQuery   = []string{"continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch"}
+	deleteQuery = []string{"dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"}
+	listQuery   = []string{"allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch"}
+	// manyQuery is of a deletion of many: a list's but what is for watches.
+	manyQuery = []string{"continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds"}
 )
 
 // queryTypes are the types of parameters that are no strings.
 var queryTypes = map[string]string{
 	"force": "boolean", "sendInitialEvents": "boolean", "watch": "boolean", "pretty": "string",
+	"allowWatchBookmarks": "boolean", "orphanDependents": "boolean",
 	"gracePeriodSeconds": "integer", "limit": "integer", "timeoutSeconds": "integer",
+	"stdin": "boolean", "stdout": "boolean", "stderr": "boolean", "tty": "boolean",
+	"follow": "boolean", "previous": "boolean", "timestamps": "boolean", "insecureSkipTLSVerifyBackend": "boolean",
+	"ports": "integer", "limitBytes": "integer", "sinceSeconds": "integer", "tailLines": "integer",
 }
 
 func queryType(name string) string {
@@ -71,6 +84,7 @@ func operations(s served) []operation {
 	b.collection(collection)
 	b.item(collection + "/{name}")
 	b.subresources(collection + "/{name}")
+	b.watches(root, resource)
 	return b.ops
 }
 
@@ -92,7 +106,7 @@ func (b *builder) op(path, method, action, sub string) operation {
 	case "post":
 		verb = "create"
 	case "deletecollection":
-		verb = "deleteCollection"
+		verb = "delete"
 	}
 	if sub != "" {
 		sub = upper(sub)
@@ -119,7 +133,8 @@ func (b *builder) collection(path string) {
 	}
 	if b.serves("deletecollection") {
 		b.add(b.op(path, "delete", "deletecollection", ""), func(o *operation) {
-			o.answer, o.query = answerStatus, append(slices.Clone(deleteQuery), listQuery[:6]...)
+			o.id = "delete" + b.camel + "Collection" + b.scope + o.gvk.Kind
+			o.answer, o.options, o.query = answerStatus, true, slices.Concat(deleteQuery, manyQuery)
 		})
 	}
 }
@@ -135,20 +150,95 @@ func (b *builder) item(path string) {
 		b.add(b.op(path, "patch", "patch", ""), func(o *operation) { o.patch, o.query = true, patchQuery })
 	}
 	if b.serves("delete") {
-		b.add(b.op(path, "delete", "delete", ""), func(o *operation) { o.answer, o.query = answerStatus, deleteQuery })
+		b.add(b.op(path, "delete", "delete", ""), func(o *operation) {
+			o.answer, o.options, o.query = answerStatus, true, deleteQuery
+			if b.s.kind.ShowsDeleted() {
+				o.answer = answerObject
+			}
+		})
 	}
+}
+
+// watches are the paths by which one watched before lists could be watched.
+func (b *builder) watches(root, resource string) {
+	if !b.serves("watch") || !b.serves("list") {
+		return
+	}
+	kind := b.s.gvk().Kind
+	add := func(path, action, id string) {
+		b.add(b.op(path, "get", action, ""), func(o *operation) {
+			o.id, o.answer, o.shared = "watch"+b.camel+id, answerEvents, listQuery
+		})
+	}
+	at := root + "watch/"
+	if b.s.kind.Namespaced {
+		add(at+resource, "watchlist", kind+"ListForAllNamespaces")
+		at += "namespaces/{namespace}/"
+	}
+	add(at+resource, "watchlist", b.scope+kind+"List")
+	if b.serves("get") {
+		add(at+resource+"/{name}", "watch", b.scope+kind)
+	}
+}
+
+// logQuery is what one may ask of a log.
+var logQuery = []string{"container", "follow", "insecureSkipTLSVerifyBackend", "limitBytes", "previous", "sinceSeconds", "stream", "tailLines", "timestamps"}
+
+// connectQuery is what one may ask of a stream or a proxy.
+var connectQuery = map[string][]string{
+	"PodExecOptions": {"command", "container", "stderr", "stdin", "stdout", "tty"}, "PodAttachOptions": {"container", "stderr", "stdin", "stdout", "tty"},
+	"PodPortForwardOptions": {"ports"}, "PodProxyOptions": {"path"}, "ServiceProxyOptions": {"path"}, "NodeProxyOptions": {"path"},
+}
+
+// connect describes a stream, or a proxy and all that lies behind it.
+func (b *builder) connect(path, name string, options schema.GroupVersionKind) {
+	methods := []string{"get", "post"}
+	if name == "proxy" {
+		methods = []string{"delete", "get", "head", "options", "patch", "post", "put"}
+	}
+	add := func(path, suffix string) {
+		for _, method := range methods {
+			b.add(b.op(path, method, "connect", ""), func(o *operation) {
+				o.id = "connect" + b.camel + upper(method) + b.scope + b.s.gvk().Kind + upper(name) + suffix
+				o.gvk, o.answer, o.shared = options, answerText, connectQuery[options.Kind]
+			})
+		}
+	}
+	add(path, "")
+	if name == "proxy" {
+		add(path+"/{path}", "WithPath")
+	}
+}
+
+// resources is what discovery says of a version, or of a group.
+func (g *groupVersion) resources() operation {
+	o := operation{method: "get", id: "get" + camel(g.GroupVersion) + "APIResources", tag: tag(g.GroupVersion), answer: answerResources}
+	o.path = "/" + g.path() + "/"
+	if g.Version == "" {
+		o.tag = strings.TrimSuffix(o.tag, "_")
+		if o.id, o.answer = "get"+camel(g.GroupVersion)+"APIGroup", answerGroup; g.Group == "" {
+			o.id, o.answer = "getCoreAPIVersions", answerVersions
+		}
+	}
+	return o
 }
 
 func (b *builder) subresources(path string) {
 	names := make([]string, 0, len(b.s.kind.Subresources))
 	for name := range b.s.kind.Subresources {
-		names = append(names, name)
+		if b.s.kind.Subresource(b.s.version, name) != nil {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		sub := b.s.kind.Subresources[name]
-		// A stream or a proxy has no object to describe.
-		if gvk := sub.GroupVersionKind; !gvk.Empty() && strings.HasSuffix(gvk.Kind, "Options") || name == "log" {
+		if gvk := sub.GroupVersionKind; strings.HasSuffix(gvk.Kind, "Options") {
+			b.connect(path+"/"+name, name, gvk)
+			continue
+		}
+		if name == "log" {
+			b.add(b.op(path+"/log", "get", "get", "log"), func(o *operation) { o.answer, o.shared = answerText, logQuery })
 			continue
 		}
 		for _, verb := range sub.Verbs {

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -79,8 +80,14 @@ func (m *model) protobuf() []byte {
 	var b []byte
 	b = text(b, 1, m.Ref)
 	b = text(b, 2, m.Format)
+	b = text(b, 3, m.Title)
 	b = text(b, 4, m.Description)
+	b = literal(b, 5, m.Default)
+	b = m.limits(b)
 	b = texts(b, 19, m.Required)
+	for _, v := range m.Enum {
+		b = literal(b, 20, v)
+	}
 	if m.AdditionalProperties != nil {
 		b = message(b, 21, message(nil, 1, m.AdditionalProperties.protobuf()))
 	}
@@ -90,6 +97,9 @@ func (m *model) protobuf() []byte {
 	if m.Items != nil {
 		b = message(b, 23, message(nil, 1, m.Items.protobuf()))
 	}
+	for _, one := range m.AllOf {
+		b = message(b, 24, one.protobuf())
+	}
 	if len(m.Properties) > 0 {
 		b = message(b, 25, properties(m.Properties))
 	}
@@ -98,6 +108,7 @@ func (m *model) protobuf() []byte {
 	}
 	for _, x := range []struct{ name, value string }{
 		{"x-kubernetes-list-type", m.ListType},
+		{"x-kubernetes-map-type", m.MapType},
 		{"x-kubernetes-patch-merge-key", m.PatchMergeKey},
 		{"x-kubernetes-patch-strategy", m.PatchStrategy},
 	} {
@@ -108,10 +119,57 @@ func (m *model) protobuf() []byte {
 	if m.PreserveUnknown {
 		b = extension(b, 31, "x-kubernetes-preserve-unknown-fields", true)
 	}
+	if m.IntOrString {
+		b = extension(b, 31, "x-kubernetes-int-or-string", true)
+	}
+	if m.Embedded {
+		b = extension(b, 31, "x-kubernetes-embedded-resource", true)
+	}
+	if m.Validations != nil {
+		b = extension(b, 31, "x-kubernetes-validations", m.Validations)
+	}
 	if m.GVKs != nil {
 		b = extension(b, 31, "x-kubernetes-group-version-kind", m.GVKs)
 	}
 	return b
+}
+
+// limits are the ranges of numbers and sizes.
+func (m *model) limits(b []byte) []byte {
+	double := func(field protowire.Number, v *float64) {
+		if v != nil {
+			b = protowire.AppendTag(b, field, protowire.Fixed64Type)
+			b = protowire.AppendFixed64(b, math.Float64bits(*v))
+		}
+	}
+	integer := func(field protowire.Number, v *int64) {
+		if v != nil {
+			b = protowire.AppendTag(b, field, protowire.VarintType)
+			b = protowire.AppendVarint(b, uint64(*v))
+		}
+	}
+	double(6, m.MultipleOf)
+	double(7, m.Maximum)
+	b = boolean(b, 8, m.ExclusiveMaximum)
+	double(9, m.Minimum)
+	b = boolean(b, 10, m.ExclusiveMinimum)
+	integer(11, m.MaxLength)
+	integer(12, m.MinLength)
+	b = text(b, 13, m.Pattern)
+	integer(14, m.MaxItems)
+	integer(15, m.MinItems)
+	b = boolean(b, 16, m.UniqueItems)
+	integer(17, m.MaxProperties)
+	integer(18, m.MinProperties)
+	return b
+}
+
+// literal is a value of any type, written as YAML.
+func literal(b []byte, field protowire.Number, value []byte) []byte {
+	if len(value) == 0 {
+		return b
+	}
+	return message(b, field, text(nil, 2, string(value)))
 }
 
 func (p *pathV2) protobuf() []byte {
@@ -119,7 +177,7 @@ func (p *pathV2) protobuf() []byte {
 	for _, one := range []struct {
 		field protowire.Number
 		op    *operationV2
-	}{{2, p.Get}, {3, p.Put}, {4, p.Post}, {5, p.Delete}, {8, p.Patch}} {
+	}{{2, p.Get}, {3, p.Put}, {4, p.Post}, {5, p.Delete}, {6, p.Options}, {7, p.Head}, {8, p.Patch}} {
 		if one.op != nil {
 			b = message(b, one.field, one.op.protobuf())
 		}
@@ -151,6 +209,9 @@ func (o *operationV2) protobuf() []byte {
 	}
 	b = message(b, 9, responses)
 	b = texts(b, 10, o.Schemes)
+	if o.GVK == nil {
+		return b
+	}
 	b = extension(b, 13, "x-kubernetes-action", o.Action)
 	return extension(b, 13, "x-kubernetes-group-version-kind", o.GVK)
 }

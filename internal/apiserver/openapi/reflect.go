@@ -1,11 +1,14 @@
 package openapi
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-project/setpoint/internal/apiserver/listtypes"
 )
 
 // What types tell about themselves.
@@ -77,6 +80,9 @@ func (m *models) add(t reflect.Type) string {
 		return name
 	}
 	mod.Type = "object"
+	if listtypes.AtomicStructs[short(name)] {
+		mod.MapType = "atomic"
+	}
 	if t.Kind() == reflect.Struct {
 		m.fields(mod, t, docs, short(name))
 	}
@@ -123,6 +129,15 @@ func (m *models) fields(mod *model, t reflect.Type, docs map[string]string, owne
 		}
 		p := m.typed(f.Type)
 		m.patch(p, f, owner+"."+name)
+		switch field := owner + "." + name; {
+		case listtypes.AtomicMaps[field]:
+			p.MapType = "atomic"
+		case listtypes.Granular[field]:
+			p.MapType = "granular"
+		}
+		if m.three && p.Ref != "" && (p.MapType != "" || (strings.HasPrefix(owner, apiextensions) || strings.HasPrefix(owner, aggregator)) && !undocumented[name]) {
+			p.AllOf, p.Ref = []*model{{Ref: p.Ref}}, ""
+		}
 		if d := docs[name]; d != "" {
 			p = m.describe(p, d)
 		}
@@ -130,11 +145,54 @@ func (m *models) fields(mod *model, t reflect.Type, docs map[string]string, owne
 			mod.Properties = map[string]*model{}
 		}
 		mod.Properties[name] = p
+		if m.three {
+			m.standard(p, f, options, owner+"."+name)
+		}
 		if required(owner, name, options) && !slices.Contains(mod.Required, name) {
 			mod.Required = append(mod.Required, name)
 		}
 	}
 }
+
+// standard says in v3 what a field is that was left out: what is listed, else
+// the zero value of what is no pointer.
+func (m *models) standard(p *model, f reflect.StructField, options, field string) {
+	if d, ok := standards[field]; ok {
+		p.Default = json.RawMessage(d)
+		return
+	}
+	omits := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+	switch k := f.Type.Kind(); {
+	case k == reflect.Struct:
+		// What is written as something else, or as anything, has no zero value
+		// of its own.
+		v := reflect.New(f.Type).Interface()
+		_, other := v.(schemaTyper)
+		if _, itself := v.(json.Marshaler); !other && !itself {
+			p.Default = json.RawMessage(`{}`)
+		}
+	case omits:
+		return
+	case k == reflect.String:
+		p.Default = json.RawMessage(`""`)
+	case k == reflect.Bool:
+		p.Default = json.RawMessage(`false`)
+	case f.Type.Kind() >= reflect.Int && f.Type.Kind() <= reflect.Float64:
+		p.Default = json.RawMessage(`0`)
+	}
+	if p.Default != nil && p.Ref != "" {
+		p.AllOf, p.Ref = []*model{{Ref: p.Ref}}, ""
+	}
+}
+
+// apiextensions and aggregator are types whose fields are documented in comments only: what is
+// beside a reference there, but for some, shows in the form of it.
+const (
+	apiextensions = "io.k8s.apiextensions-apiserver."
+	aggregator    = "io.k8s.kube-aggregator."
+)
+
+var undocumented = map[string]bool{"additionalItems": true, "additionalProperties": true, "example": true, "externalDocs": true, "items": true, "not": true}
 
 // describe puts a description beside what may be a reference; OpenAPI v3
 // allows nothing beside one.
@@ -204,8 +262,8 @@ func (m *models) patch(p *model, f reflect.StructField, field string) {
 	case !strings.HasSuffix(field, "List.items"): // of a list of objects: nobody merges those
 		p.ListType = "atomic"
 	}
-	if l, ok := lists[field]; ok {
-		p.ListType, p.ListMapKeys = l.kind, l.keys
+	if l, ok := listtypes.Of[field]; ok {
+		p.ListType, p.ListMapKeys = l.Kind, l.Keys
 	}
 }
 

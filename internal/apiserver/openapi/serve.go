@@ -52,20 +52,23 @@ func (h *Handler) serveV3(w http.ResponseWriter, r *http.Request) {
 	}
 	for i := range s.groups {
 		if g := &s.groups[i]; g.path() == path {
-			s.serveGroup(w, r, g)
+			s.serveGroup(w, r, path, s.hash(g), func() document { return s.v3(g) })
 			return
 		}
+	}
+	if one := s.remote(path); one != nil {
+		s.serveGroup(w, r, path, one.Hash, func() document { return s.v3Remote(one) })
+		return
 	}
 	http.NotFound(w, r)
 }
 
 // serveGroup sends the document of a group version. One that was asked for by
 // its hash never changes; a hash of the past leads to the present.
-func (s *snapshot) serveGroup(w http.ResponseWriter, r *http.Request, g *groupVersion) {
-	hash := s.hash(g)
+func (s *snapshot) serveGroup(w http.ResponseWriter, r *http.Request, path, hash string, doc func() document) {
 	if given := r.URL.Query().Get("hash"); given != "" {
 		if given != hash {
-			http.Redirect(w, r, "/openapi/v3/"+g.path()+"?hash="+hash, http.StatusMovedPermanently)
+			http.Redirect(w, r, "/openapi/v3/"+path+"?hash="+hash, http.StatusMovedPermanently)
 			return
 		}
 		w.Header().Set("Cache-Control", "public, immutable")
@@ -76,7 +79,7 @@ func (s *snapshot) serveGroup(w http.ResponseWriter, r *http.Request, g *groupVe
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	send(w, r, jsonType, s.v3(g))
+	send(w, r, jsonType, doc())
 }
 
 func readOnly(w http.ResponseWriter, r *http.Request) bool {

@@ -1,7 +1,5 @@
 package openapi
 
-import "strings"
-
 type (
 	docV2 struct {
 		Definitions         map[string]*model         `json:"definitions"`
@@ -16,6 +14,8 @@ type (
 		Put        *operationV2  `json:"put,omitempty"`
 		Post       *operationV2  `json:"post,omitempty"`
 		Delete     *operationV2  `json:"delete,omitempty"`
+		Head       *operationV2  `json:"head,omitempty"`
+		Options    *operationV2  `json:"options,omitempty"`
 		Patch      *operationV2  `json:"patch,omitempty"`
 		Parameters []parameterV2 `json:"parameters,omitempty"`
 	}
@@ -28,8 +28,8 @@ type (
 		Responses   map[string]responseV2 `json:"responses"`
 		Schemes     []string              `json:"schemes"`
 		Tags        []string              `json:"tags"`
-		Action      string                `json:"x-kubernetes-action"`
-		GVK         gvk                   `json:"x-kubernetes-group-version-kind"`
+		Action      string                `json:"x-kubernetes-action,omitempty"`
+		GVK         *gvk                  `json:"x-kubernetes-group-version-kind,omitempty"`
 	}
 	parameterV2 struct {
 		Description string `json:"description,omitempty"`
@@ -51,23 +51,29 @@ func (s *snapshot) docV2() *docV2 {
 		Swagger: "2.0", Info: info{"Kubernetes", s.about}, Paths: map[string]*pathV2{},
 		Security: []map[string][]string{{"BearerToken": {}}}, SecurityDefinitions: bearer,
 	}
+	add := func(o *operation) {
+		p := doc.Paths[o.path]
+		if p == nil {
+			p = &pathV2{}
+			for _, pp := range pathParameters(o) {
+				p.Parameters = append(p.Parameters, parameterV2{Description: pp.Description, In: pp.In, Name: pp.Name, Required: pp.Required, Type: pp.Schema.Type})
+			}
+			doc.Paths[o.path] = p
+		}
+		*p.at(o.method) = c.operationV2(o)
+	}
 	for i := range s.groups {
+		root := s.groups[i].resources()
+		add(&root)
 		for _, one := range s.groups[i].served {
 			c.object(one.gvk())
 			for _, o := range operations(one) {
-				p := doc.Paths[o.path]
-				if p == nil {
-					p = &pathV2{}
-					for _, pp := range pathParameters(o.path) {
-						p.Parameters = append(p.Parameters, parameterV2{Description: pp.Description, In: pp.In, Name: pp.Name, Required: pp.Required, Type: pp.Schema.Type})
-					}
-					doc.Paths[o.path] = p
-				}
-				*p.at(o.method) = c.operationV2(&o)
+				add(&o)
 			}
 		}
 	}
 	doc.Definitions = c.byName
+	s.addRemotes(doc)
 	return doc
 }
 
@@ -81,6 +87,10 @@ func (p *pathV2) at(method string) **operationV2 {
 		return &p.Post
 	case "delete":
 		return &p.Delete
+	case "head":
+		return &p.Head
+	case "options":
+		return &p.Options
 	case "patch":
 		return &p.Patch
 	}
@@ -89,33 +99,30 @@ func (p *pathV2) at(method string) **operationV2 {
 
 func (c *catalog) operationV2(o *operation) *operationV2 {
 	out := &operationV2{
-		Consumes: []string{"*/*"}, Produces: mediaTypes, Schemes: []string{"https"},
+		Consumes: []string{"*/*"}, Produces: c.produces(o), Schemes: []string{"https"},
 		Description: describe(o), OperationID: o.id, Tags: []string{o.tag}, Action: o.action,
-		GVK: gvk{o.gvk.Group, o.gvk.Kind, o.gvk.Version},
+		GVK: o.kind(),
 	}
 	object := c.object(o.gvk)
 	switch {
 	case o.patch:
-		out.Consumes = patchTypes
+		out.Consumes = c.patches(o)
 		out.Parameters = append(out.Parameters, parameterV2{In: "body", Name: "body", Required: true, Schema: c.ref(c.patchName())})
 	case o.body && object != "":
 		out.Parameters = append(out.Parameters, parameterV2{In: "body", Name: "body", Required: true, Schema: c.ref(object)})
+	}
+	if o.options {
+		out.Parameters = append(out.Parameters, parameterV2{In: "body", Name: "body", Schema: c.ref(c.deleteOptions())})
 	}
 	for _, name := range o.query {
 		out.Parameters = append(out.Parameters, parameterV2{In: "query", Name: name, Type: queryType(name)})
 	}
 	ok := responseV2{Description: "OK"}
-	if name := c.answerOf(o); name != "" {
-		ok.Schema = c.ref(name)
-	}
+	ok.Schema = c.answerModel(o)
 	out.Responses = map[string]responseV2{"200": ok, "401": {Description: "Unauthorized"}}
-	if o.body || o.patch {
-		ok.Description = "Created"
-		out.Responses["201"] = ok
-	}
-	if strings.HasPrefix(o.action, "delete") {
-		ok.Description = "Accepted"
-		out.Responses["202"] = ok
+	for code, text := range o.codes() {
+		ok.Description = text
+		out.Responses[code] = ok
 	}
 	return out
 }

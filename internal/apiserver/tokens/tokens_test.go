@@ -271,6 +271,34 @@ func TestProtobufAndYAML(t *testing.T) {
 	post(t, f.issuer.ServeToken, &authz.Attributes{User: admin}, "not protobuf", "Content-Type", "application/vnd.kubernetes.protobuf")
 }
 
+// TestNotAcceptable: who takes nothing but a table, metadata or a type that we
+// do not write is told so; who would take plain JSON as well gets that.
+func TestNotAcceptable(t *testing.T) {
+	const meta = ";v=v1;g=meta.k8s.io"
+	v, u := &Reviews{}, &authz.Attributes{User: admin}
+	for accept, want := range map[string]int{
+		"application/json;as=Table" + meta:                 406,
+		"application/json;as=PartialObjectMetadata" + meta: 406,
+		"text/html": 406,
+		"application/json;as=Table" + meta + ",application/json": 201,
+		"text/html,*/*;q=0.8": 201,
+		"application/json;as=Table" + meta + ",application/*": 201,
+		"": 201,
+		"application/vnd.kubernetes.protobuf;as=Table,application/yaml;": 201,
+	} {
+		w := post(t, v.ServeSelf, u, "{}", "Accept", accept)
+		if w.Code != want {
+			t.Errorf("%q: got %d %s, want %d", accept, w.Code, w.Body, want)
+		}
+		if want != 406 {
+			continue
+		}
+		if s := decode[metav1.Status](t, w, 406); s.Reason != metav1.StatusReasonNotAcceptable {
+			t.Errorf("%q: reason %q", accept, s.Reason)
+		}
+	}
+}
+
 func TestTokenReview(t *testing.T) {
 	f := newFixture(t)
 	v := &Reviews{Tokens: f.tokens, Audiences: []string{issuer}}

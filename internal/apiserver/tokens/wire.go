@@ -39,6 +39,9 @@ type message interface {
 // read decodes the body of r, which must be of kind gvk or name none, into
 // obj.
 func read(w http.ResponseWriter, r *http.Request, gvk schema.GroupVersionKind, obj message) error {
+	if _, ok := prefers(r.Header.Values("Accept")); !ok {
+		return notAcceptable()
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		var large *http.MaxBytesError
@@ -113,10 +116,19 @@ func unsupported(media string) error {
 	}}
 }
 
+func notAcceptable() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusNotAcceptable,
+		Reason:  metav1.StatusReasonNotAcceptable,
+		Message: fmt.Sprintf("only the following media types are accepted: %s, %s, %s", jsonType, yamlType, protobufType),
+	}}
+}
+
 // answer writes obj as the client likes it best.
 func answer(w http.ResponseWriter, r *http.Request, code int, gvk schema.GroupVersionKind, obj message) {
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
-	media := prefers(r.Header.Values("Accept"))
+	media, _ := prefers(r.Header.Values("Accept"))
 	var body []byte
 	var err error
 	switch media {
@@ -143,21 +155,27 @@ func answer(w http.ResponseWriter, r *http.Request, code int, gvk schema.GroupVe
 	_, _ = w.Write(body)
 }
 
-// prefers is the first type in Accept that we can write; JSON if there is none.
-func prefers(accept []string) string {
-	for clause := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+// prefers is the first type in Accept that we can write, JSON if there is no
+// Accept. ok tells whether one of them will do: nothing here has the metadata
+// of which tables are made, or that could be had alone.
+func prefers(accept []string) (media string, ok bool) {
+	list := strings.Join(accept, ",")
+	if strings.TrimSpace(list) == "" {
+		return jsonType, true
+	}
+	for clause := range strings.SplitSeq(list, ",") {
 		media, params, err := mime.ParseMediaType(clause)
 		if err != nil || params["as"] != "" {
 			continue
 		}
 		switch media {
 		case protobufType, yamlType:
-			return media
-		case jsonType, "*/*":
-			return jsonType
+			return media, true
+		case jsonType, "*/*", "application/*":
+			return jsonType, true
 		}
 	}
-	return jsonType
+	return jsonType, false
 }
 
 // refuse answers with the status that err is.

@@ -1,6 +1,6 @@
 // Package bundle holds the container runtime that the setpoint binary carries:
-// containerd, its runc shim, runc, CNI plugins, kubectl and the images pause
-// and demo.
+// containerd, its runc shim, runc, CNI plugins, kubectl, the DNS server and the
+// images pause and demo.
 //
 // `make bundle` packs it; without that the package still compiles, and Open
 // says how to get one. See the package archive for the format. Embedded data

@@ -202,7 +202,7 @@ func TestEmbedded(t *testing.T) {
 	}
 	want := []string{
 		"bin/containerd", "bin/containerd-shim-runc-v2", "bin/runc",
-		"cni/bridge", "cni/host-local", "cni/loopback", "cni/portmap", "kubectl", "images.tar",
+		"cni/bridge", "cni/host-local", "cni/loopback", "cni/portmap", "kubectl", "setpoint-dns", "images.tar",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("packed (-want +got):\n%s", diff)

@@ -18,6 +18,7 @@
 //   - events lost until the next relist, made twice, late, and out of order;
 //   - views that lag behind;
 //   - writes refused, told to conflict, or done with the answer lost;
+//   - writes, and their answers, on their way while others write;
 //   - crashes: the first before or after the k-th write, where k runs through
 //     all writes of the good play as seeds go on, then others at random; the
 //     loops are then made anew and know nothing;
@@ -28,16 +29,20 @@
 // single write.
 //
 // A failure names its seed; go test -run TestConverges -seed N plays it again,
-// -runs N plays more.
+// -runs N plays more. `make nightly` plays ten thousand seeds of every loop, by
+// SETPOINT_SEEDS, SETPOINT_FIRST_SEED and SETPOINT_PROCESSES.
 package controllertest
 
 import (
+	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
 )
 
 // Case is what is tested.
 type Case struct {
+	// Server is what the API server is made of. Both plays have one each.
+	Server apitest.Options
 	// Loops makes the loops under test, over the client in the options. It is
 	// called anew after each crash.
 	Loops func(controllers.Options) []controllers.Controller
@@ -59,6 +64,9 @@ type Case struct {
 
 	// Faults are those of the second play; the zero value is DefaultFaults.
 	Faults client.Faults
+	// Renewal tells writes that a quiet world may see: those that say only that
+	// somebody is still there. May be nil.
+	Renewal func(client.Write) bool
 	// Single leaves out the plays with two copies of the loops.
 	Single bool
 	// Runs is the number of seeds; 0 is 100.
@@ -69,5 +77,5 @@ type Case struct {
 var DefaultFaults = client.Faults{
 	Refuse: 0.1, Conflict: 0.1, LoseAnswer: 0.1,
 	LoseEvent: 0.15, DoubleEvent: 0.2, LateEvent: 0.2,
-	Lag: lag,
+	Lag: lag, Slow: slow,
 }

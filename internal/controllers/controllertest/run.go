@@ -2,9 +2,9 @@ package controllertest
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,14 +17,10 @@ import (
 	"github.com/setpoint-project/setpoint/internal/controllers"
 )
 
-var (
-	onlySeed = flag.Int64("seed", -1, "play this seed only")
-	moreRuns = flag.Int("runs", 0, "play this many seeds")
-)
-
 // All in virtual time.
 const (
-	lag = 300 * time.Millisecond
+	lag  = 300 * time.Millisecond
+	slow = 200 * time.Millisecond
 	// storm is how long the faults go on after Meanwhile.
 	storm = time.Minute
 	// settling is enough for the longest back-off of a loop, twice.
@@ -41,21 +37,13 @@ func Run(t *testing.T, c Case) {
 	if c.Faults == (client.Faults{}) {
 		c.Faults = DefaultFaults
 	}
-	runs := c.Runs
-	if runs == 0 {
-		runs = 100
+	first, runs := seeds(t, c.Runs)
+	t.Logf("seeds %d to %d", first, first+runs-1)
+	if processes := number(t, processesVariable); processes > 1 && runs > 1 {
+		spread(t, first, runs, processes)
+		return
 	}
-	if *moreRuns > 0 {
-		runs = *moreRuns
-	}
-	if testing.Short() {
-		runs = min(runs, 10)
-	}
-	first := uint64(0)
-	if *onlySeed >= 0 {
-		first, runs = uint64(*onlySeed), 1
-	}
-	for seed := first; seed < first+uint64(runs) && !t.Failed(); seed++ {
+	for seed := first; seed < first+runs && !t.Failed(); seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			good := play(t, c, seed, 0)
 			if t.Failed() {
@@ -85,7 +73,7 @@ func (r result) log() (text string) {
 // play itself.
 func play(t *testing.T, c Case, seed uint64, writes int) (r result) {
 	synctest.Test(t, func(t *testing.T) {
-		h := apitest.New(t, apitest.Options{})
+		h := apitest.New(t, c.Server)
 		w := &World{
 			TB: t, Seed: seed, Rand: rand.New(rand.NewPCG(seed, 1)), Client: h.Client("tester"),
 			Faulty: writes > 0, Copies: 1,
@@ -121,8 +109,9 @@ func play(t *testing.T, c Case, seed uint64, writes int) (r result) {
 		settled := len(w.Writes())
 		time.Sleep(quiet)
 		all := w.Writes()
-		if n := len(all) - settled; n > 0 {
-			t.Errorf("seed %d: %d writes in a quiet world, the first: %v", seed, n, all[settled])
+		loud := slices.DeleteFunc(slices.Clone(all[settled:]), func(w client.Write) bool { return c.Renewal != nil && c.Renewal(w) })
+		if len(loud) > 0 {
+			t.Errorf("seed %d: %d writes in a quiet world, the first: %v", seed, len(loud), loud[0])
 		}
 		r = result{end: c.End(w), writes: all}
 		if c.Check != nil {

@@ -3,13 +3,13 @@ package deployment
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"time"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
@@ -38,6 +38,7 @@ func New(opts controllers.Options) *Controller {
 		sets:        opts.Client.View(client.ReplicaSets, client.ViewOptions{}),
 		pods:        opts.Client.View(client.Pods, client.ViewOptions{}),
 	}
+	controllers.IndexBySelector(c.deployments, controllers.MatchLabels(selectorOf))
 	client.IndexByController(c.sets)
 	client.IndexByController(c.pods)
 	c.Loop = controllers.NewLoop(opts, Name, 0, c.reconcile)
@@ -57,19 +58,14 @@ func (c *Controller) Run(ctx context.Context) error {
 // that may adopt it.
 func (c *Controller) setChanged(old, new client.Object) {
 	controllers.LookAtController(c.Loop, "Deployment")(old, new)
-	if new == nil || metav1.GetControllerOfNoCopy(new) != nil {
-		return
-	}
-	for _, d := range client.Listed[*appsv1.Deployment](c.deployments, new.GetNamespace()) {
-		if controllers.Selects(d.Spec.Selector, new) {
-			c.Look(controllers.KeyOf(d))
-		}
-	}
+	controllers.LookAtAdopters(c.Loop, c.deployments, new, selectorOf)
 }
+
+func selectorOf(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector }
 
 // podChanged looks at a Recreate Deployment when one of its pods has ended.
 func (c *Controller) podChanged(old, new client.Object) {
-	if new != nil && !ended(new.(*corev1.Pod)) {
+	if new != nil && !controllers.Ended(new.(*corev1.Pod)) {
 		return
 	}
 	key, ok := controllers.ControllerKey(controllers.Present(old, new), "ReplicaSet")
@@ -88,10 +84,6 @@ func (c *Controller) podChanged(old, new client.Object) {
 	}
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, error) {
 	if err := c.written.Wait(ctx, key); err != nil {
 		return loop.Outcome{}, err
@@ -104,14 +96,14 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	if err != nil {
 		return loop.Outcome{}, fmt.Errorf("spec.selector: %w", err)
 	}
-	own := controllers.Claim(d, selector, controllers.Candidates[*appsv1.ReplicaSet](c.sets, d))
+	own := controllers.Claim(d, selector, controllers.Candidates[*appsv1.ReplicaSet](c.sets, d, d.Spec.Selector))
 	switch {
 	case own.Release != nil:
 		rs, err := controllers.Release(ctx, c.client, d, client.ReplicaSets, *own.Release)
-		return c.wrote(key, c.sets, rs, err, "released ReplicaSet "+(*own.Release).Name)
+		return c.written.Outcome(key, c.sets, rs, err, "release", "ReplicaSet %s", (*own.Release).Name)
 	case own.Adopt != nil:
 		rs, err := controllers.Adopt(ctx, c.client, client.Deployments, d, deploymentKind, client.ReplicaSets, *own.Adopt)
-		return c.wrote(key, c.sets, rs, err, "adopted ReplicaSet "+(*own.Adopt).Name)
+		return c.written.Outcome(key, c.sets, rs, err, "adopt", "ReplicaSet %s", (*own.Adopt).Name)
 	}
 	s := plan(world{d: d, sets: own.Owned, pods: c.hasPods, now: time.Now()})
 	if s.writes() {
@@ -125,7 +117,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 
 func (c *Controller) hasPods(rs types.UID) bool {
 	for _, pod := range client.Indexed[*corev1.Pod](c.pods, client.ByController, string(rs)) {
-		if !ended(pod) {
+		if !controllers.Ended(pod) {
 			return true
 		}
 	}
@@ -133,48 +125,39 @@ func (c *Controller) hasPods(rs types.UID) bool {
 }
 
 // act makes the one write of a step.
-func (c *Controller) act(ctx context.Context, key loop.Key, d *appsv1.Deployment, s step) (out loop.Outcome, err error) {
+func (c *Controller) act(ctx context.Context, key loop.Key, d *appsv1.Deployment, s step) (loop.Outcome, error) {
 	switch {
 	case s.create != nil:
 		rs, err := c.client.Create(ctx, client.ReplicaSets, s.create)
 		if err != nil {
 			return c.notCreated(ctx, key, d, s.create, err)
 		}
-		out, err = c.wrote(key, c.sets, rs, err, s.what)
-		if err != nil {
-			return out, err
-		}
+		c.written.Note(key, c.sets, rs)
 	case s.update != nil:
 		rs, err := c.client.Update(ctx, client.ReplicaSets, s.update)
-		if out, err = c.wrote(key, c.sets, rs, err, s.what); err != nil {
-			return out, err
+		if err != nil {
+			return loop.Outcome{}, fmt.Errorf("update ReplicaSet %s: %w", s.update.Name, err)
 		}
+		c.written.Note(key, c.sets, rs)
 	case s.remove != nil:
 		err := c.client.Delete(ctx, client.ReplicaSets, s.remove.Namespace, s.remove.Name,
 			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(s.remove.UID))})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return loop.Outcome{}, err
+			return loop.Outcome{}, fmt.Errorf("delete ReplicaSet %s: %w", s.remove.Name, err)
 		}
 		// A deletion has no revision to wait for; the event brings us back.
 		return loop.WaitFor("ReplicaSet "+s.remove.Namespace+"/"+s.remove.Name, "%s", s.what).In(time.Second), nil
 	case s.status != nil:
 		got, err := c.client.Update(ctx, client.Deployments, s.status, "status")
-		if out, err = c.wrote(key, c.deployments, got, err, s.what); err != nil {
-			return out, err
+		if err != nil {
+			return loop.Outcome{}, fmt.Errorf("update the status: %w", err)
 		}
+		c.written.Note(key, c.deployments, got)
 	}
 	if s.event != "" {
 		c.events.Event(d, corev1.EventTypeNormal, "ScalingReplicaSet", "%s", s.event)
 	}
-	return out, nil
-}
-
-func (c *Controller) wrote(key loop.Key, v client.View, obj client.Object, err error, what string) (loop.Outcome, error) {
-	if err != nil {
-		return loop.Outcome{}, err
-	}
-	c.written.Note(key, v, obj)
-	return loop.Acted("%s", what), nil
+	return loop.Acted("%s", s.what), nil
 }
 
 // notCreated deals with a new ReplicaSet that could not be created. One that
@@ -190,7 +173,7 @@ func (c *Controller) notCreated(ctx context.Context, key loop.Key, d *appsv1.Dep
 			return loop.Outcome{}, err
 		}
 		if metav1.IsControlledBy(there, d) && sameTemplate(&there.Spec.Template, &want.Spec.Template) {
-			return c.wrote(key, c.sets, there, nil, "found ReplicaSet "+there.Name)
+			return c.written.Outcome(key, c.sets, there, nil, "discover", "ReplicaSet %s", there.Name)
 		}
 		n := int32(1)
 		if d.Status.CollisionCount != nil {
@@ -198,9 +181,9 @@ func (c *Controller) notCreated(ctx context.Context, key loop.Key, d *appsv1.Dep
 		}
 		changed.Status.CollisionCount = &n
 		got, err := c.client.Update(ctx, client.Deployments, changed, "status")
-		return c.wrote(key, c.deployments, got, err, "another has the name "+want.Name+": took the next")
+		return c.written.Outcome(key, c.deployments, got, err, "pass", "over the name %s, which another has", want.Name)
 	case controllers.NamespaceEnding(cause):
-		return loop.WaitFor("Namespace "+d.Namespace, "it is being deleted: nothing is created in it"), nil
+		return controllers.WaitForNamespace(d.Namespace)
 	case !controllers.Refused(cause):
 		return loop.Outcome{}, cause
 	}

@@ -130,3 +130,42 @@ func TestConvergesWithReplicaSets(t *testing.T) {
 		End: end,
 	})
 }
+
+// The name that follows from the template is another's: the collision is
+// counted, the ReplicaSet has another name, and the stranger is let alone.
+func TestNameIsTaken(t *testing.T) {
+	taken := ""
+	controllertest.Run(t, controllertest.Case{
+		Loops: func(o controllers.Options) []controllers.Controller {
+			return []controllers.Controller{deployment.New(o)}
+		},
+		Others: others, End: end, Runs: 20,
+		Start: func(w *controllertest.World) {
+			d := w.Create(client.Deployments, deploymentOf(w.Rand)).(*appsv1.Deployment)
+			taken = d.Name + "-" + deployment.Hash(&d.Spec.Template, nil)
+			labels := map[string]string{"app": "stranger"}
+			w.Create(client.ReplicaSets, &appsv1.ReplicaSet{
+				ObjectMeta: metav1.ObjectMeta{Name: taken, Namespace: "default"},
+				Spec: appsv1.ReplicaSetSpec{
+					Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels},
+					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: d.Spec.Template.Spec},
+				},
+			})
+		},
+		Check: func(w *controllertest.World) error {
+			d := w.Get(client.Deployments, "default", "web").(*appsv1.Deployment)
+			if d.Status.CollisionCount == nil || *d.Status.CollisionCount != 1 || d.Status.AvailableReplicas != *d.Spec.Replicas {
+				return fmt.Errorf("status is %+v", d.Status)
+			}
+			for _, rs := range w.List(client.ReplicaSets) {
+				if stranger := rs.GetName() == taken; stranger == (metav1.GetControllerOf(rs) != nil) || stranger && rs.GetGeneration() != 1 {
+					return fmt.Errorf("ReplicaSet %s: %+v", rs.GetName(), rs)
+				}
+			}
+			if n := len(w.List(client.ReplicaSets)); n != 2 {
+				return fmt.Errorf("there are %d ReplicaSets", n)
+			}
+			return nil
+		},
+	})
+}

@@ -303,6 +303,70 @@ func TestDeadline(t *testing.T) {
 	s.wantProgressing("True NewReplicaSetAvailable")
 }
 
+// A new image right after a rollout that was complete long ago has its whole
+// deadline: at no step is it told to have missed one.
+func TestNewImageLongAfterARollout(t *testing.T) {
+	for _, strategy := range []appsv1.DeploymentStrategyType{appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType} {
+		for _, broken := range []bool{false, true} {
+			t.Run(fmt.Sprint(strategy, ", broken ", broken), func(t *testing.T) {
+				s := newSim(t, 3)
+				if s.d.Spec.Strategy.Type = strategy; strategy == appsv1.RecreateDeploymentStrategyType {
+					s.d.Spec.Strategy.RollingUpdate = nil
+				}
+				s.settle()
+				s.wantProgressing("True NewReplicaSetAvailable")
+				s.now = s.now.Add(24 * time.Hour)
+				s.broken["v2"] = broken
+				s.image("v2")
+				for range 100 {
+					s.step()
+					if got := s.progressing(); got == "False ProgressDeadlineExceeded" {
+						t.Fatalf("it reads %q after %v", got, s.statuses())
+					}
+					for _, name := range s.names() { // a pod at a time
+						s.follow(name)
+						s.ripen(name, 1)
+					}
+				}
+				if s.of("v2") == nil {
+					t.Error("nothing was rolled out")
+				}
+			})
+		}
+	}
+}
+
+// The rollout after one that missed its deadline has a deadline of its own: no
+// status that speaks of the new claim says that it is missed.
+func TestRolloutAfterAMissedDeadline(t *testing.T) {
+	for _, strategy := range []appsv1.DeploymentStrategyType{appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType} {
+		t.Run(string(strategy), func(t *testing.T) {
+			s := newSim(t, 3)
+			if s.d.Spec.Strategy.Type = strategy; strategy == appsv1.RecreateDeploymentStrategyType {
+				s.d.Spec.Strategy.RollingUpdate = nil
+			}
+			s.settle()
+			s.broken["v2"] = true
+			s.image("v2")
+			s.settle()
+			s.now = s.now.Add(601 * time.Second)
+			s.settle()
+			s.wantProgressing("False ProgressDeadlineExceeded")
+			s.image("v3")
+			for s.step() { // while the old pods are still there
+				if got := s.progressing(); s.d.Status.ObservedGeneration == s.d.Generation && got == "False ProgressDeadlineExceeded" {
+					t.Fatalf("of the new claim it reads %q", got)
+				}
+			}
+			if s.d.Status.ObservedGeneration != s.d.Generation {
+				t.Error("the claim is not observed")
+			}
+			s.settle()
+			s.wantProgressing("True NewReplicaSetAvailable")
+		})
+	}
+}
+
 func TestPauseLongerThanTheDeadline(t *testing.T) {
 	s := newSim(t, 3)
 	s.settle()

@@ -76,6 +76,10 @@ func (r *rollout) report(s step) step {
 	case settled:
 	case done:
 		set(&status, r.newCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonDone, subject+" has successfully progressed."))
+	case r.newRS == nil && old != nil && old.Reason == reasonTimedOut && r.d.Generation > r.d.Status.ObservedGeneration:
+		// What missed its deadline is the rollout before. Said of this claim,
+		// a client that watches its rollout would give it up.
+		set(&status, r.newCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonUpdated, subject+" is progressing."))
 	case progressed(&r.d.Status, &status):
 		c := r.newCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonUpdated, subject+" is progressing.")
 		if old != nil && old.Status == corev1.ConditionTrue {

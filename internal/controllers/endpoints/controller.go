@@ -17,14 +17,9 @@ package endpoints
 import (
 	"context"
 	"fmt"
-	"maps"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
@@ -35,32 +30,23 @@ import (
 // Name of the loop.
 const Name = "endpoints"
 
-// How far the looks at a service are spaced out: patience for each pod.
-const (
-	few         = 20
-	patience    = 500 * time.Microsecond
-	maxPatience = time.Second
-)
-
 // Controller is the loop, wired.
 type Controller struct {
 	*loop.Loop
-	client                    client.Interface
-	services, pods, endpoints client.View
-	written                   controllers.Written
-
-	mu    sync.Mutex
-	sizes map[loop.Key]int // pods at the last look, when not few; guarded by mu
+	client    client.Interface
+	backends  endpointslice.Backends
+	endpoints client.View
+	written   controllers.Written
+	pace      controllers.Pace // by the number of pods
 }
 
 // New wires the loop; Run turns it.
 func New(opts controllers.Options) *Controller {
 	c := &Controller{
 		client:    opts.Client,
-		services:  opts.Client.View(client.Services, client.ViewOptions{}),
-		pods:      opts.Client.View(client.Pods, client.ViewOptions{}),
+		backends:  endpointslice.NewBackends(opts.Client),
 		endpoints: opts.Client.View(client.Endpoints, client.ViewOptions{}),
-		sizes:     map[loop.Key]int{},
+		pace:      controllers.Pace{Few: 20, Each: 500 * time.Microsecond, Most: time.Second},
 	}
 	c.Loop = controllers.NewLoop(opts, Name, 0, c.reconcile)
 	return c
@@ -69,75 +55,38 @@ func New(opts controllers.Options) *Controller {
 // Run turns the loop until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	return controllers.Run(ctx, c.Loop,
-		controllers.Input{View: c.services, Changed: controllers.Look(c.Loop)},
+		controllers.Input{View: c.backends.Services, Changed: controllers.Look(c.Loop)},
 		controllers.Input{View: c.endpoints, Changed: c.endpointsChanged},
-		controllers.Input{View: c.pods, Changed: c.podChanged})
+		controllers.Input{View: c.backends.Pods, Changed: c.backends.PodChanged(c.lookSoon)})
 }
 
 func (c *Controller) endpointsChanged(old, new client.Object) {
 	c.lookSoon(controllers.KeyOf(controllers.Present(old, new)))
 }
 
-func (c *Controller) podChanged(old, new client.Object) {
-	before, _ := old.(*corev1.Pod)
-	pod, _ := new.(*corev1.Pod)
-	if before != nil && pod != nil && endpointslice.SameBackend(before, pod) {
-		return
-	}
-	if before != nil && (pod == nil || !maps.Equal(before.Labels, pod.Labels)) {
-		c.lookAtServices(before.Namespace, before.Labels)
-	}
-	if pod != nil {
-		c.lookAtServices(pod.Namespace, pod.Labels)
-	}
-}
-
-func (c *Controller) lookAtServices(namespace string, set labels.Set) {
-	for _, service := range client.Listed[*corev1.Service](c.services, namespace) {
-		if endpointslice.Selects(service, set) {
-			c.lookSoon(controllers.KeyOf(service))
-		}
-	}
-}
-
-func (c *Controller) lookSoon(key loop.Key) {
-	c.mu.Lock()
-	n := c.sizes[key]
-	c.mu.Unlock()
-	if n < few {
-		c.Look(key)
-		return
-	}
-	c.LookAfter(key, min(maxPatience, time.Duration(n)*patience))
-}
+func (c *Controller) lookSoon(key loop.Key) { c.pace.Look(c.Loop, key) }
 
 func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, error) {
 	if err := c.written.Wait(ctx, key); err != nil {
 		return loop.Outcome{}, err
 	}
-	service := client.In[*corev1.Service](c.services, key.Namespace, key.Name)
+	service := client.In[*corev1.Service](c.backends.Services, key.Namespace, key.Name)
 	had := client.In[*corev1.Endpoints](c.endpoints, key.Namespace, key.Name)
 	if service == nil {
-		c.noteSize(key, 0)
+		c.pace.Note(key, 0)
 		if had == nil || had.Labels[managedBy] != ours || had.DeletionTimestamp != nil {
 			return loop.Done(), nil
 		}
-		err := c.client.Delete(ctx, client.Endpoints, key.Namespace, key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &had.UID}})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := controllers.DeleteSame(ctx, c.client, client.Endpoints, had); err != nil {
 			return loop.Outcome{}, fmt.Errorf("delete the endpoints of a service that is gone: %w", err)
 		}
 		return loop.Done(), nil // the view shows it soon, and a change is a look
 	}
-	if len(service.Spec.Selector) == 0 || service.Spec.Type == corev1.ServiceTypeExternalName || service.DeletionTimestamp != nil {
+	if !endpointslice.Managed(service) || service.DeletionTimestamp != nil {
 		return loop.Done(), nil // somebody else's
 	}
-	var pods []*corev1.Pod
-	for _, pod := range client.Listed[*corev1.Pod](c.pods, key.Namespace) {
-		if endpointslice.Selects(service, pod.Labels) {
-			pods = append(pods, pod)
-		}
-	}
-	c.noteSize(key, len(pods))
+	pods := c.backends.Of(service)
+	c.pace.Note(key, len(pods))
 	want := plan(service, pods, had)
 	switch {
 	case want == nil:
@@ -145,28 +94,10 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	case had == nil:
 		got, err := c.client.Create(ctx, client.Endpoints, want)
 		if controllers.NamespaceEnding(err) {
-			return loop.WaitFor("Namespace "+key.Namespace, "it is being deleted: nothing is created in it"), nil
+			return controllers.WaitForNamespace(key.Namespace)
 		}
-		return c.wrote(key, got, err, "created the endpoints")
+		return c.written.Outcome(key, c.endpoints, got, err, "create", "the endpoints")
 	}
 	got, err := c.client.Update(ctx, client.Endpoints, want)
-	return c.wrote(key, got, err, "updated the endpoints")
-}
-
-func (c *Controller) wrote(key loop.Key, got client.Object, err error, what string) (loop.Outcome, error) {
-	if err != nil {
-		return loop.Outcome{}, fmt.Errorf("%s: %w", what, err)
-	}
-	c.written.Note(key, c.endpoints, got)
-	return loop.Acted("%s", what), nil
-}
-
-func (c *Controller) noteSize(key loop.Key, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n < few {
-		delete(c.sizes, key)
-	} else {
-		c.sizes[key] = n
-	}
+	return c.written.Outcome(key, c.endpoints, got, err, "update", "the endpoints")
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/setpoint-project/setpoint/internal/controllers"
 	"github.com/setpoint-project/setpoint/internal/controllers/endpointslice"
 )
 
@@ -91,7 +92,7 @@ func subsetsOf(service *corev1.Service, pods []*corev1.Pod) (subsets []corev1.En
 		if pod.Spec.NodeName != "" {
 			address.NodeName = &pod.Spec.NodeName
 		}
-		if publish || endpointslice.Ready(pod) {
+		if publish || controllers.Ready(pod) {
 			subsets[i].Addresses = append(subsets[i].Addresses, address)
 		} else {
 			subsets[i].NotReadyAddresses = append(subsets[i].NotReadyAddresses, address)
@@ -102,7 +103,7 @@ func subsetsOf(service *corev1.Service, pods []*corev1.Pod) (subsets []corev1.En
 
 // byReady puts the ready ones first: of too many they are listed.
 func byReady(a, b *corev1.Pod) int {
-	switch x, y := endpointslice.Ready(a), endpointslice.Ready(b); {
+	switch x, y := controllers.Ready(a), controllers.Ready(b); {
 	case x == y:
 		return 0
 	case x:

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -103,4 +104,66 @@ func TestConverges(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// Endpoints are spread over zones as nodes come, grow and fall silent.
+func TestSpreadConverges(t *testing.T) {
+	node := func(w *controllertest.World, name, zone, cpu string) {
+		w.Create(client.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
+		setNode(w, name, func(st *corev1.NodeStatus) {
+			st.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+			st.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		})
+	}
+	controllertest.Run(t, controllertest.Case{
+		Runs: 30,
+		Loops: func(o controllers.Options) []controllers.Controller {
+			return []controllers.Controller{endpointslice.New(o)}
+		},
+		Start: func(w *controllertest.World) {
+			node(w, "n", "a", "4")
+			node(w, "m", "b", "4")
+			fileService(w, "web", 80)
+			w.Edit(client.Services, "default", "web", func(obj client.Object) {
+				obj.SetAnnotations(map[string]string{corev1.AnnotationTopologyMode: "Auto"})
+			})
+			for i := range 6 + w.Rand.IntN(6) {
+				filePod(w, "web", i)
+			}
+		},
+		Meanwhile: func(w *controllertest.World) {
+			for range 3 {
+				switch w.Rand.IntN(4) {
+				case 0:
+					cpu := resource.MustParse(fmt.Sprint(1 + w.Rand.IntN(8)))
+					setNode(w, "m", func(st *corev1.NodeStatus) { st.Allocatable[corev1.ResourceCPU] = cpu })
+				case 1:
+					setNode(w, "m", func(st *corev1.NodeStatus) { st.Conditions[0].Status = corev1.ConditionUnknown })
+				case 2:
+					name := fmt.Sprint("late-", w.Rand.IntN(1e9))
+					node(w, name, []string{"a", "b", "c"}[w.Rand.IntN(3)], "4")
+				case 3:
+					w.Delete(client.Nodes, "", "m", metav1.DeleteOptions{})
+					node(w, "m", "b", "2")
+				}
+				w.Rest(2 * time.Second)
+			}
+		},
+		End: func(w *controllertest.World) string {
+			return w.Lines(client.EndpointSlices, func(obj client.Object) string {
+				text := ""
+				for _, ep := range obj.(*discoveryv1.EndpointSlice).Endpoints {
+					if text += ep.Addresses[0] + " for "; ep.Hints != nil {
+						text += ep.Hints.ForZones[0].Name
+					}
+					text += "; "
+				}
+				return text
+			})
+		},
+	})
+}
+
+func setNode(w *controllertest.World, name string, change func(*corev1.NodeStatus)) {
+	w.Edit(client.Nodes, "", name, func(obj client.Object) { change(&obj.(*corev1.Node).Status) }, "status")
 }

@@ -8,22 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/setpoint-project/setpoint/internal/controllers"
 )
 
 // Backend tells whether a pod has an address to lead to: terminating ones too,
 // for connections are drained to them.
 func Backend(pod *corev1.Pod) bool {
-	return pod.Status.PodIP != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-}
-
-// Ready is the pod's Ready condition.
-func Ready(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return pod.Status.PodIP != "" && !controllers.Ended(pod)
 }
 
 // Hostname is what the service's DNS name of the pod begins with, or "".
@@ -111,7 +103,7 @@ func portsOf(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPor
 //
 // https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#conditions
 func endpointOf(service *corev1.Service, pod *corev1.Pod, address, zone string) discoveryv1.Endpoint {
-	serving, terminating := Ready(pod), pod.DeletionTimestamp != nil
+	serving, terminating := controllers.Ready(pod), pod.DeletionTimestamp != nil
 	ready := service.Spec.PublishNotReadyAddresses || serving && !terminating
 	ep := discoveryv1.Endpoint{
 		Addresses:  []string{address},
@@ -133,14 +125,18 @@ func endpointOf(service *corev1.Service, pod *corev1.Pod, address, zone string) 
 	return ep
 }
 
-// hintsFor says where an endpoint is to be preferred.
+// hintsFor says where an endpoint is to be preferred. Those of a service whose
+// endpoints are spread over zones get their hints together.
 //
 // https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution
 func hintsFor(service *corev1.Service, ep discoveryv1.Endpoint) *discoveryv1.EndpointHints {
-	if service.Spec.TrafficDistribution == nil || ep.Zone == nil {
+	if service.Spec.TrafficDistribution == nil || auto(service) {
 		return nil
 	}
-	hints := &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: *ep.Zone}}}
+	hints := &discoveryv1.EndpointHints{}
+	if ep.Zone != nil {
+		hints.ForZones = []discoveryv1.ForZone{{Name: *ep.Zone}}
+	}
 	switch *service.Spec.TrafficDistribution {
 	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone:
 	case corev1.ServiceTrafficDistributionPreferSameNode:
@@ -148,6 +144,9 @@ func hintsFor(service *corev1.Service, ep discoveryv1.Endpoint) *discoveryv1.End
 			hints.ForNodes = []discoveryv1.ForNode{{Name: *ep.NodeName}}
 		}
 	default:
+		return nil
+	}
+	if len(hints.ForZones)+len(hints.ForNodes) == 0 {
 		return nil
 	}
 	return hints

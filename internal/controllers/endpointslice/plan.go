@@ -1,6 +1,7 @@
 package endpointslice
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/setpoint-project/setpoint/internal/controllers/sliceset"
 )
 
 const (
@@ -27,18 +30,15 @@ type world struct {
 	pods    []*corev1.Pod                // that the service selects
 	slices  []*discoveryv1.EndpointSlice // of the service, ours
 	zone    func(node string) string
-	taken   func(name string) bool // there is a slice of that name in the namespace
-}
-
-// step is the next write; all nil: none.
-type step struct {
-	create, update, remove *discoveryv1.EndpointSlice
+	zones   func() (w weights, why string) // asked when the endpoints are to be spread over them
+	taken   func(name string) bool         // there is a slice of that name in the namespace
 }
 
 // plan returns the next write that brings the slices closer to the pods. What
 // is missing comes before what is too much, so that no endpoint is ever
-// without a slice while it moves from one to another.
-func plan(w world) step {
+// without a slice while it moves from one to another. hints says what has become
+// of the spreading over zones, "" where none was asked for.
+func plan(w world) (next sliceset.Step, hints string) {
 	sortPods(w.pods)
 	had := slices.Clone(w.slices)
 	slices.SortFunc(had, func(a, b *discoveryv1.EndpointSlice) int {
@@ -49,12 +49,14 @@ func plan(w world) step {
 	})
 	var want []*discoveryv1.EndpointSlice // as they should be; without a name: new
 	for _, family := range families(w.service) {
-		want = append(want, fill(w, family, had)...)
+		filled, said := fill(w, family, had)
+		want = append(want, filled...)
+		hints = cmp.Or(hints, said)
 	}
 	for _, s := range want {
 		if s.Name == "" {
 			name(w, s)
-			return step{create: s}
+			return sliceset.Step{Create: s}, hints
 		}
 	}
 	keep := map[string]bool{}
@@ -62,15 +64,15 @@ func plan(w world) step {
 		keep[s.Name] = true
 		old := had[slices.IndexFunc(had, func(o *discoveryv1.EndpointSlice) bool { return o.Name == s.Name })]
 		if !equality.Semantic.DeepEqual(old, s) {
-			return step{update: s}
+			return sliceset.Step{Update: s}, hints
 		}
 	}
 	for _, s := range had {
 		if !keep[s.Name] && s.DeletionTimestamp == nil {
-			return step{remove: s}
+			return sliceset.Step{Remove: s}, hints
 		}
 	}
-	return step{}
+	return sliceset.Step{}, hints
 }
 
 // families are those of the service's addresses.
@@ -94,10 +96,12 @@ type group struct {
 // fill returns the slices of one family as they should be: each endpoint stays
 // in the slice it is in, and new ones go where there is room. Groups of
 // endpoints that are empty need no slice, but one in all is there even so: it
-// says that the service was looked at.
-func fill(w world, family corev1.IPFamily, had []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
+// says that the service was looked at. hints is as of plan.
+func fill(w world, family corev1.IPFamily, had []*discoveryv1.EndpointSlice) (out []*discoveryv1.EndpointSlice, hints string) {
 	groups := groupsOf(w, family)
-	var out []*discoveryv1.EndpointSlice
+	if auto(w.service) {
+		hints = w.spread(groups)
+	}
 	for _, g := range groups {
 		var mine []*discoveryv1.EndpointSlice
 		for _, s := range had {
@@ -127,17 +131,17 @@ func fill(w world, family corev1.IPFamily, had []*discoveryv1.EndpointSlice) []*
 			describe(out[i], w.service)
 			spare = slices.Delete(spare, k, k+1)
 		}
-		return out
+		return out, hints
 	}
 	for _, s := range had {
 		if s.AddressType == discoveryv1.AddressType(family) && s.DeletionTimestamp == nil {
 			next := s.DeepCopy()
 			next.Endpoints, next.Ports = nil, nil
 			describe(next, w.service)
-			return []*discoveryv1.EndpointSlice{next}
+			return []*discoveryv1.EndpointSlice{next}, hints
 		}
 	}
-	return []*discoveryv1.EndpointSlice{newSlice(w.service, family, nil, nil)}
+	return []*discoveryv1.EndpointSlice{newSlice(w.service, family, nil, nil)}, hints
 }
 
 // replaces tells that a new slice has every endpoint of an old one that is

@@ -83,15 +83,16 @@ func (s *server) step(service *corev1.Service, pods []*corev1.Pod) bool {
 	if s.slices == nil {
 		s.slices = map[string]*discoveryv1.EndpointSlice{}
 	}
-	switch next := plan(s.world(service, pods)); {
-	case next.create != nil:
-		s.slices[next.create.Name] = next.create
+	next, _ := plan(s.world(service, pods))
+	switch {
+	case next.Create != nil:
+		s.slices[next.Create.Name] = next.Create
 		s.writes = append(s.writes, "create")
-	case next.update != nil:
-		s.slices[next.update.Name] = next.update
+	case next.Update != nil:
+		s.slices[next.Update.Name] = next.Update
 		s.writes = append(s.writes, "update")
-	case next.remove != nil:
-		delete(s.slices, next.remove.Name)
+	case next.Remove != nil:
+		delete(s.slices, next.Remove.Name)
 		s.writes = append(s.writes, "delete")
 	default:
 		return false

@@ -1,6 +1,17 @@
 // Package eventttl is the loop that takes events away some time after they
 // last happened. Upstream lets etcd do that with leases; here the store knows
 // no time, and events are objects like any other.
+//
+// Use: New(options, ttl).Run(ctx). Keys are events.
+//
+// Concurrency: as package loop. Copies of the loop delete the same events: the
+// second finds them gone.
+//
+// Failure: when an event is due stands in the event, so a restart forgets
+// nothing. One that happened again after it was looked at stays: the deletion
+// is guarded by the revision.
+//
+// Cost: an event costs one place in the queue, however often it happens.
 package eventttl
 
 import (
@@ -8,8 +19,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
@@ -76,10 +85,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	if left := c.left(event); left > 0 {
 		return loop.DoneUntil(left), nil
 	}
-	err := c.client.Delete(ctx, client.Events, key.Namespace, key.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &event.UID, ResourceVersion: &event.ResourceVersion},
-	})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := controllers.DeleteSeen(ctx, c.client, client.Events, event); err != nil {
 		return loop.Outcome{}, err // a conflict too: it has just happened again
 	}
 	return loop.Done(), nil

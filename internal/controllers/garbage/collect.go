@@ -3,6 +3,7 @@ package garbage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	if err := c.written.Wait(ctx, key); err != nil {
 		return loop.Outcome{}, err
 	}
+	c.waiting.forget(key)
 	at := placeOf(key)
 	m := c.kinds.named(at.resource)
 	if m == nil {
@@ -45,7 +47,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	case obj.GetDeletionTimestamp() != nil || len(obj.GetOwnerReferences()) == 0:
 		return loop.Done(), nil
 	}
-	o, err := c.sortOwners(ctx, m, obj)
+	o, err := c.sortOwners(ctx, key, m, obj)
 	if err != nil {
 		return loop.Outcome{}, err
 	}
@@ -73,7 +75,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	return c.delete(ctx, m, obj, policy)
 }
 
-func (c *Controller) sortOwners(ctx context.Context, m *monitor, obj client.Object) (o owners, err error) {
+func (c *Controller) sortOwners(ctx context.Context, key loop.Key, m *monitor, obj client.Object) (o owners, err error) {
 	for _, ref := range obj.GetOwnerReferences() {
 		owner, kind := c.seen(obj, ref)
 		switch {
@@ -81,9 +83,15 @@ func (c *Controller) sortOwners(ctx context.Context, m *monitor, obj client.Obje
 			o.going = append(o.going, ref)
 		case owner != nil:
 			o.solid = append(o.solid, ref)
+		case kind == nil && c.toldGone(ref.UID):
+			o.absent = append(o.absent, ref)
 		case kind == nil:
 			o.unknown = kindOf(ref).String()
 			o.solid = append(o.solid, ref)
+			c.waiting.add(kindOf(ref), key)
+			if c.kinds.ofKind(kindOf(ref)) != nil {
+				c.Look(key)
+			}
 		case kind.info.Namespaced && !m.info.Namespaced:
 			// What lies in no namespace cannot be owned by what lies in one.
 			c.misplaced(m, obj, ref)
@@ -95,8 +103,15 @@ func (c *Controller) sortOwners(ctx context.Context, m *monitor, obj client.Obje
 			}
 			if gone {
 				o.absent = append(o.absent, ref)
-			} else {
-				o.solid = append(o.solid, ref)
+				continue
+			}
+			o.solid = append(o.solid, ref)
+			if kind.isSynced() {
+				continue // the view is going to tell when it goes
+			}
+			c.waiting.add(kind.kind(), key)
+			if kind.isSynced() {
+				c.Look(key)
 			}
 		}
 	}
@@ -111,12 +126,14 @@ func (c *Controller) verify(ctx context.Context, kind, m *monitor, obj client.Ob
 		if kind.info.Namespaced {
 			namespace = obj.GetNamespace()
 		}
-		live, err := c.client.Get(ctx, kind.info.Resource, namespace, ref.Name)
+		live, err := c.ask(ctx, kind, namespace, ref.Name)
 		switch {
-		case err == nil && live.GetUID() == ref.UID:
-			return false, nil
-		case err != nil && !apierrors.IsNotFound(err):
+		case err != nil && apierrors.IsNotFound(err) && c.toldGone(ref.UID):
+			return true, nil
+		case err != nil:
 			return false, err
+		case live != nil && live.GetUID() == ref.UID:
+			return false, nil
 		}
 		if kind.info.Namespaced {
 			elsewhere = c.elsewhere(kind, ref.UID, namespace)
@@ -127,6 +144,42 @@ func (c *Controller) verify(ctx context.Context, kind, m *monitor, obj client.Ob
 		c.misplaced(m, obj, ref)
 	}
 	return true, nil
+}
+
+// ask gets an owner, or nil when the server says that it is not there. A server
+// that did not answer is left alone for a while: it would take all workers.
+func (c *Controller) ask(ctx context.Context, kind *monitor, namespace, name string) (client.Object, error) {
+	if deaf := kind.deaf.Load(); deaf != 0 && time.Since(time.Unix(0, deaf)) < patience {
+		return nil, fmt.Errorf("%s did not answer in time", kind.info.Resource.GroupResource())
+	}
+	asking, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	live, err := c.client.Get(asking, kind.info.Resource, namespace, name)
+	switch {
+	case err == nil:
+		return live, nil
+	case asking.Err() != nil && ctx.Err() == nil:
+		kind.deaf.Store(time.Now().UnixNano())
+	case missing(err, name):
+		return nil, nil
+	}
+	return nil, err
+}
+
+func (c *Controller) toldGone(uid types.UID) bool {
+	_, told := c.gone.known(uid)
+	return told
+}
+
+// missing tells whether an error says that an object is not there. That its
+// version is served no more says nothing about it.
+func missing(err error, name string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || apierrors.IsUnexpectedServerError(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == name
 }
 
 // elsewhere finds an owner in another namespace than where it is looked for.

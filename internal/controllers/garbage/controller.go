@@ -12,8 +12,10 @@
 //
 // The views are of metadata and hold no second copy of an object in process.
 // That an owner is absent is never believed from a view: it is asked of the
-// server, once for each uid. Kinds may come and go while it runs; one that
-// cannot be listed does not hold up the rest.
+// server, once for each uid. Only where nobody serves the owner's kind any more
+// is there nobody to ask, and what the view told last counts. Kinds may come
+// and go while it runs, and are followed as soon as their definitions change;
+// one that cannot be listed or does not answer does not hold up the rest.
 //
 // Keys are "resource.group/name" in a namespace.
 //
@@ -24,7 +26,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,12 +50,17 @@ type Controller struct {
 	written controllers.Written
 	kinds   *kinds
 	absent  *absent
+	gone    *absent // uids that a view told gone
+	waiting *waiting
 	running sync.WaitGroup
 }
 
 // New wires the loop; Run turns it.
 func New(opts controllers.Options) *Controller {
-	c := &Controller{client: opts.Client, events: opts.Recorder(), kinds: newKinds(), absent: newAbsent()}
+	c := &Controller{
+		client: opts.Client, events: opts.Recorder(),
+		kinds: newKinds(), absent: newAbsent(), gone: newAbsent(), waiting: newWaiting(),
+	}
 	c.Loop = controllers.NewLoop(opts, Name, workers, c.reconcile)
 	return c
 }
@@ -70,26 +76,6 @@ func (c *Controller) Run(ctx context.Context) error {
 	return err
 }
 
-// followKinds keeps the monitors in line with what is served.
-func (c *Controller) followKinds(ctx context.Context) {
-	defer c.kinds.follow(nil, nil, func(m *monitor) { m.stop() })
-	for {
-		pause := kindsEvery
-		if infos, err := c.client.Resources(ctx); err == nil {
-			c.kinds.follow(infos,
-				func(info client.ResourceInfo) *monitor { return c.newMonitor(ctx, info) },
-				func(m *monitor) { m.stop() })
-		} else {
-			pause = time.Second
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
-}
-
 func keyAt(at place) loop.Key {
 	return loop.Key{Namespace: at.namespace, Name: at.resource.String() + "/" + at.name}
 }
@@ -103,7 +89,11 @@ func placeOf(key loop.Key) place {
 func (c *Controller) changed(m *monitor, old, new client.Object) {
 	at := m.place(controllers.Present(old, new))
 	if old != nil && (new == nil || old.GetUID() != new.GetUID()) {
-		for _, d := range c.kinds.dependents(old.GetUID()) {
+		dependents := c.kinds.dependents(old.GetUID())
+		if len(dependents) > 0 {
+			c.gone.add(old.GetUID(), "")
+		}
+		for _, d := range dependents {
 			c.Look(keyAt(d.kind.place(d)))
 		}
 		c.lookAtGoingOwners(old)

@@ -140,6 +140,28 @@ func TestForegroundGoesDeep(t *testing.T) {
 	})
 }
 
+// In a chain whose middle is held by a finalizer the end goes, and the
+// beginning stays until the middle is gone.
+func TestForegroundThroughAFinalizer(t *testing.T) {
+	story(t, "", func(w *controllertest.World) {
+		a := w.Create(client.ConfigMaps, owned("a"))
+		middle := owned("b", a)
+		middle.Finalizers = []string{"example.com/hold"}
+		b := w.Create(client.ConfigMaps, middle)
+		w.Create(client.ConfigMaps, owned("c", b))
+		synctest.Wait()
+		w.Delete(client.ConfigMaps, "default", "a", deleting(metav1.DeletePropagationForeground))
+		time.Sleep(time.Hour)
+		if got := names(w); got != "a (going) b (going)" {
+			w.TB.Errorf("while b is held there are %q", got)
+		}
+		w.Edit(client.ConfigMaps, "default", "b", func(obj client.Object) {
+			kept := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == "example.com/hold" })
+			obj.SetFinalizers(kept)
+		})
+	})
+}
+
 func TestForegroundCircle(t *testing.T) {
 	story(t, "", func(w *controllertest.World) {
 		a := w.Create(client.ConfigMaps, owned("a"))

@@ -1,10 +1,10 @@
 package garbage
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,14 +12,10 @@ import (
 	"github.com/setpoint-project/setpoint/internal/client"
 )
 
-const (
-	// kindsEvery is how often the served resources are asked for.
-	kindsEvery = 10 * time.Second
-	// patience is how long a resource that cannot be listed holds up those who
-	// must know all dependents. A broken extension must not hold up the rest
-	// for ever.
-	patience = 30 * time.Second
-)
+// patience is how long a resource that cannot be listed holds up those who
+// must know all dependents. A broken extension must not hold up the rest for
+// ever.
+const patience = 30 * time.Second
 
 // ignored are resources that own nothing and that nobody owns, in numbers that
 // would cost: as upstream.
@@ -35,6 +31,23 @@ type monitor struct {
 	since  time.Time
 	synced chan struct{} // closed once the view has shown everything
 	stop   func()
+	// deaf is when a request was last not answered in time, in nanoseconds;
+	// 0 is never.
+	deaf atomic.Int64
+}
+
+func (m *monitor) kind() schema.GroupKind {
+	return schema.GroupKind{Group: m.info.Resource.Group, Kind: m.info.Kind}
+}
+
+// isSynced tells whether the view has shown everything.
+func (m *monitor) isSynced() bool {
+	select {
+	case <-m.synced:
+		return true
+	default:
+		return false
+	}
 }
 
 // kinds are the resources that are followed. It changes while they are served
@@ -77,20 +90,16 @@ func (k *kinds) unsynced() string {
 		return "discovery"
 	}
 	for name, m := range k.byName {
-		select {
-		case <-m.synced:
-		default:
-			if time.Since(m.since) < patience {
-				return name.String()
-			}
+		if !m.isSynced() && time.Since(m.since) < patience {
+			return name.String()
 		}
 	}
 	return ""
 }
 
 // follow brings the monitors in line with what is served: begin makes one for
-// a new resource, end takes leave of one that is gone.
-func (k *kinds) follow(infos []client.ResourceInfo, begin func(client.ResourceInfo) *monitor, end func(*monitor)) {
+// a new resource, end takes leave of one that is gone. It returns the new ones.
+func (k *kinds) follow(infos []client.ResourceInfo, begin func(client.ResourceInfo) *monitor, end func(*monitor)) (begun []*monitor) {
 	served := make(map[schema.GroupResource]bool, len(infos))
 	for _, info := range infos {
 		res := info.Resource.GroupResource()
@@ -108,8 +117,9 @@ func (k *kinds) follow(infos []client.ResourceInfo, begin func(client.ResourceIn
 		m := begin(info)
 		k.mu.Lock()
 		k.byName[res] = m
-		k.byKind[schema.GroupKind{Group: res.Group, Kind: info.Kind}] = m
+		k.byKind[m.kind()] = m
 		k.mu.Unlock()
+		begun = append(begun, m)
 	}
 	k.mu.RLock()
 	var gone []*monitor
@@ -123,14 +133,14 @@ func (k *kinds) follow(infos []client.ResourceInfo, begin func(client.ResourceIn
 		k.remove(m)
 		end(m)
 	}
+	return begun
 }
 
 func (k *kinds) remove(m *monitor) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	res := m.info.Resource.GroupResource()
-	delete(k.byName, res)
-	delete(k.byKind, schema.GroupKind{Group: res.Group, Kind: m.info.Kind})
+	delete(k.byName, m.info.Resource.GroupResource())
+	delete(k.byKind, m.kind())
 }
 
 func followable(info client.ResourceInfo) bool {
@@ -140,22 +150,4 @@ func followable(info client.ResourceInfo) bool {
 		}
 	}
 	return true
-}
-
-// newMonitor follows a resource; handle hears of its changes.
-func (c *Controller) newMonitor(ctx context.Context, info client.ResourceInfo) *monitor {
-	ctx, cancel := context.WithCancel(ctx)
-	m := &monitor{
-		info: info, since: time.Now(), synced: make(chan struct{}),
-		view: c.client.View(info.Resource, client.ViewOptions{Metadata: true}),
-	}
-	m.view.Index(byOwner, ownersOf)
-	remove := m.view.Handle(func(old, new client.Object) { c.changed(m, old, new) })
-	m.stop = func() { cancel(); remove() }
-	c.running.Go(func() {
-		if m.view.WaitSynced(ctx) == nil {
-			close(m.synced)
-		}
-	})
-	return m
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,7 +104,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 			c.written.Note(key, c.namespaces, got)
 		}
 	}
-	return loop.WaitFor("", "%s", found.remaining().Message).In(pause), nil
+	return loop.WaitFor("", "%s", found.blocking()).In(pause), nil
 }
 
 func holds(ns *corev1.Namespace) bool {
@@ -134,12 +135,34 @@ func (c *Controller) empty(ctx context.Context, namespace string) (found content
 	if pods.objects > 0 || pods.err != nil {
 		return found
 	}
+	found.discovery = staleness(resources)
 	for _, info := range resources {
-		if info.Namespaced && info.Resource != client.Pods && slices.Contains(info.Verbs, "list") && slices.Contains(info.Verbs, "delete") && ctx.Err() == nil {
+		if info.Namespaced && !info.Stale && info.Resource != client.Pods && slices.Contains(info.Verbs, "list") && slices.Contains(info.Verbs, "delete") && ctx.Err() == nil {
 			found.all = append(found.all, c.emptyOne(ctx, info, namespace))
 		}
 	}
 	return found
+}
+
+// staleness names what cannot be looked into, since whoever serves it does not
+// answer; nil: all can. A namespace stays until nothing is left in it for sure,
+// as upstream: what is there would come back to life in the next of its name.
+func staleness(resources []client.ResourceInfo) error {
+	var versions []string
+	for _, info := range resources {
+		if v := info.Resource.GroupVersion().String(); info.Stale && !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+	}
+	if len(versions) == 0 {
+		return nil
+	}
+	slices.Sort(versions)
+	texts := make([]string, len(versions))
+	for i, v := range versions {
+		texts[i] = v + ": stale GroupVersion discovery: " + v
+	}
+	return fmt.Errorf("unable to retrieve the complete list of server APIs: %s", strings.Join(texts, ", "))
 }
 
 // emptyOne deletes what is there of one resource and is not being deleted

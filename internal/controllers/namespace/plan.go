@@ -58,6 +58,16 @@ func (c contents) finished() bool {
 	return c.discovery == nil && c.left() == 0 && len(c.errors()) == 0
 }
 
+// blocking says in one sentence what keeps the namespace from going.
+func (c contents) blocking() string {
+	for _, condition := range []corev1.NamespaceCondition{c.discovered(), c.deleted(), c.remaining()} {
+		if condition.Status == corev1.ConditionTrue {
+			return condition.Message
+		}
+	}
+	return c.remaining().Message
+}
+
 // conditions are what people read of a deletion under way, with upstream's
 // reasons and messages.
 func (c contents) conditions() []corev1.NamespaceCondition {

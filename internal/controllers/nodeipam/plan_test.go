@@ -22,11 +22,13 @@ func prefixes(list string) []netip.Prefix {
 	return out
 }
 
+func bySim(node *corev1.Node) bool { return strings.HasPrefix(node.Name, "sim") }
+
 func TestPlan(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		cluster string
-		nodes   string // "name", "name=range[,range]"; the first is the oldest
+		nodes   string // "name", "name=range[,range]"; the first is the oldest; "sim..." are simulated
 		want    string
 		left    int
 	}{
@@ -38,6 +40,10 @@ func TestPlan(t *testing.T) {
 		{name: "a range within ours", cluster: "10.42.0.0/16", nodes: "a=10.42.0.128/25 b", want: "b=10.42.1.0/24"},
 		{name: "larger than the cluster", cluster: "10.42.0.0/16", nodes: "a=10.0.0.0/8 b", left: 1},
 		{name: "used up", cluster: "10.42.0.0/23", nodes: "a b c d", want: "a=10.42.0.0/24 b=10.42.1.0/24", left: 2},
+		{name: "simulated nodes keep some back", cluster: "10.42.0.0/21", nodes: "sim0 sim1 sim2 sim3 sim4 sim5 sim6 sim7 sim8",
+			want: "sim0=10.42.0.0/24 sim1=10.42.1.0/24 sim2=10.42.2.0/24 sim3=10.42.3.0/24 sim4=10.42.4.0/24 sim5=10.42.5.0/24 sim6=10.42.6.0/24"},
+		{name: "others to the last range", cluster: "10.42.0.0/21", nodes: "sim0=10.42.0.0/22 sim1=10.42.4.0/23 sim2 a sim3 b", want: "sim2=10.42.6.0/24 a=10.42.7.0/24", left: 1},
+		{name: "simulated nodes do without", cluster: "10.42.0.0/21", nodes: "sim0 a=10.42.0.0/22 b=10.42.4.0/23 c=10.42.6.0/24"},
 		{name: "dual stack", cluster: "10.42.0.0/16 fd00:1::/48", nodes: "a=10.42.0.0/24,fd00:1::/64 b", want: "b=10.42.1.0/24,fd00:1:0:1::/64"},
 		{name: "small for IPv6 is large", cluster: "fd00::/32", nodes: "a b", want: "a=fd00::/64 b=fd00:0:0:1::/64"},
 	} {
@@ -53,7 +59,7 @@ func TestPlan(t *testing.T) {
 				nodes = append(nodes, node)
 			}
 			slices.Reverse(nodes) // the order they come in is none
-			given, left := plan(nodes, prefixes(test.cluster))
+			given, left := plan(nodes, Config{Cluster: prefixes(test.cluster), Simulated: bySim})
 			var got []string
 			for _, n := range given {
 				got = append(got, n.Name+"="+strings.Join(n.Spec.PodCIDRs, ","))
@@ -73,7 +79,7 @@ func TestPlanOfThousands(t *testing.T) {
 	for i := range 5000 {
 		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i), CreationTimestamp: metav1.NewTime(time.Unix(int64(i), 0))}})
 	}
-	given, left := plan(nodes, prefixes("10.0.0.0/8"))
+	given, left := plan(nodes, Config{Cluster: prefixes("10.0.0.0/8"), Simulated: bySim})
 	if len(given) != 5000 || len(left) != 0 || given[4999].Spec.PodCIDR != "10.19.135.0/24" {
 		t.Errorf("%d given, %d left, the last %s", len(given), len(left), given[len(given)-1].Spec.PodCIDR)
 	}
@@ -81,7 +87,7 @@ func TestPlanOfThousands(t *testing.T) {
 
 func TestRefusesBadRanges(t *testing.T) {
 	for _, bad := range []string{"", "10.42.0.1/16", "10.42.0.0/25", "fd00::/65", "10.0.0.0/16 10.1.0.0/16", "10.0.0.0/16 fd00::/48 fd01::/48"} {
-		if _, err := New(controllers.Options{}, prefixes(bad)...); err == nil {
+		if _, err := New(controllers.Options{}, Config{Cluster: prefixes(bad)}); err == nil {
 			t.Errorf("%q passed", bad)
 		}
 	}

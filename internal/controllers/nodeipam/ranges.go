@@ -12,12 +12,17 @@ const (
 	nodeBitsIPv6 = 64
 )
 
+// keptBack is which part of the ranges simulated nodes are not given: an
+// eighth.
+const keptBack = 8
+
 // ranges cuts one cluster range into equal ranges for nodes, and knows which
 // are taken.
 type ranges struct {
 	cluster netip.Prefix
 	bits    int    // of a node's range
 	count   int    // of ranges
+	used    int    // how many are taken
 	next    int    // below it all are taken
 	taken   []bool // as far as there are any
 }
@@ -55,7 +60,10 @@ func (r *ranges) take(p netip.Prefix) {
 		for i >= len(r.taken) {
 			r.taken = append(r.taken, false)
 		}
-		r.taken[i] = true
+		if !r.taken[i] {
+			r.taken[i] = true
+			r.used++
+		}
 	}
 }
 
@@ -69,6 +77,10 @@ func (r *ranges) free() (netip.Prefix, bool) {
 	}
 	return netip.Prefix{}, false
 }
+
+// spare tells whether there are free ranges beyond those that are kept back for
+// nodes that cannot do without.
+func (r *ranges) spare() bool { return r.count-r.used > r.count/keptBack }
 
 // index is the number of the range that an address is in.
 func (r *ranges) index(addr netip.Addr) int {

@@ -177,7 +177,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 			if err == nil && ready(node) == corev1.ConditionTrue {
 				c.events.Event(node, corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: NodeNotReady", node.Name)
 			}
-			return c.wrote(key, got, err, "marked the conditions Unknown")
+			return c.wrote(key, got, err, "mark", "the conditions Unknown")
 		}
 	}
 	outcome := loop.Done()
@@ -212,7 +212,7 @@ func (c *Controller) taint(ctx context.Context, key loop.Key, node *corev1.Node,
 		if err == nil && sick && may == evictNow && !noExecute(node.Spec.Taints) && noExecute(want) {
 			c.gaveUp[zoneOf(node)] = now
 		}
-		return c.wrote(key, got, err, "changed the taints")
+		return c.wrote(key, got, err, "change", "the taints")
 	}
 	if waits {
 		outcome.Reason += "; its pods are not evicted yet, for too many nodes are not ready"
@@ -227,15 +227,12 @@ func noExecute(list []corev1.Taint) bool {
 	return has(list, corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute) || has(list, corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)
 }
 
-func (c *Controller) wrote(key loop.Key, got client.Object, err error, what string) (loop.Outcome, error) {
+// wrote is the outcome of a write of a node, which may be gone meanwhile.
+func (c *Controller) wrote(key loop.Key, got client.Object, err error, verb, what string) (loop.Outcome, error) {
 	if apierrors.IsNotFound(err) {
 		return loop.Done(), nil
 	}
-	if err != nil {
-		return loop.Outcome{}, err
-	}
-	c.written.Note(key, c.nodes, got)
-	return loop.Acted("%s", what), nil
+	return c.written.Outcome(key, c.nodes, got, err, verb, "%s", what)
 }
 
 func (c *Controller) reconcilePod(ctx context.Context, key loop.Key) (loop.Outcome, error) {
@@ -249,6 +246,7 @@ func (c *Controller) reconcilePod(ctx context.Context, key loop.Key) (loop.Outco
 	}
 	now := time.Now()
 	next := planPod(pod, node, func(t corev1.Taint) time.Time { return c.heartbeats.taintedAt(node.Name, t, now) }, now)
+	what := "mark the pod " + next.mark
 	var err error
 	switch {
 	case next.status != nil:
@@ -262,7 +260,7 @@ func (c *Controller) reconcilePod(ctx context.Context, key loop.Key) (loop.Outco
 			err = c.pods.WaitFor(ctx, got.GetResourceVersion())
 		}
 	case next.evict:
-		next.what = "evicted the pod for taint " + next.taint
+		what = "evict the pod for taint " + next.taint
 		// A view may be late; a pod is not to be told twice to go.
 		var live *corev1.Pod
 		if live, err = client.Get[*corev1.Pod](ctx, c.client, client.Pods, key.Namespace, key.Name); err != nil || live.DeletionTimestamp != nil {
@@ -281,9 +279,9 @@ func (c *Controller) reconcilePod(ctx context.Context, key loop.Key) (loop.Outco
 	case apierrors.IsNotFound(err):
 		return loop.Done(), nil
 	case err != nil:
-		return loop.Outcome{}, fmt.Errorf("%s: %w", next.what, err)
+		return loop.Outcome{}, fmt.Errorf("%s: %w", what, err)
 	case next.evict:
 		return loop.Done(), nil // the view shows it soon, and a change is a look
 	}
-	return loop.Acted("%s", next.what), nil
+	return loop.Acted("marked the pod %s", next.mark), nil
 }

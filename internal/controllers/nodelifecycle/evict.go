@@ -13,7 +13,7 @@ import (
 // status and evict.
 type podStep struct {
 	status *corev1.PodStatus
-	what   string
+	mark   string // what the status says of the pod: "not ready"
 	evict  bool
 	wait   time.Duration // until it is evicted; 0 means never
 	taint  string        // that evicts it
@@ -29,7 +29,7 @@ func planPod(pod *corev1.Pod, node *corev1.Node, added func(corev1.Taint) time.T
 	// kubelet that lives and knows its pods.
 	if ready(node) == corev1.ConditionUnknown {
 		if st := notReady(pod, now); st != nil {
-			return podStep{status: st, what: "marked the pod not ready"}
+			return podStep{status: st, mark: "not ready"}
 		}
 	}
 	if pod.DeletionTimestamp != nil {
@@ -43,7 +43,7 @@ func planPod(pod *corev1.Pod, node *corev1.Node, added func(corev1.Taint) time.T
 		return podStep{wait: due.Sub(now), taint: taint}
 	}
 	if st := disrupted(pod, now); st != nil {
-		return podStep{status: st, what: "marked the pod as disrupted by taint " + taint, taint: taint}
+		return podStep{status: st, mark: "as disrupted by taint " + taint, taint: taint}
 	}
 	return podStep{evict: true, taint: taint}
 }

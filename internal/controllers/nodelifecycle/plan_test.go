@@ -261,7 +261,7 @@ func TestPlanPod(t *testing.T) {
 			say := "nothing"
 			switch {
 			case got.status != nil:
-				say = got.what
+				say = "marked the pod " + got.mark
 			case got.evict:
 				say = "evict for " + got.taint
 			case got.wait > 0:

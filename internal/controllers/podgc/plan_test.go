@@ -51,7 +51,7 @@ func TestPlan(t *testing.T) {
 		{name: "held for good", pod: makePod("n", corev1.PodFailed, deleted(0), held), gone: missing, at: quarantine},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := plan(test.pod, test.gone, now.Add(test.at))
+			got := plan(test.pod, lost{gone: test.gone}, now.Add(test.at))
 			if got.remove != test.remove || (got.status != nil) != test.fail || got.wait != test.wait {
 				t.Fatalf("got %+v", got)
 			}
@@ -59,5 +59,65 @@ func TestPlan(t *testing.T) {
 				t.Errorf("status %+v", got.status)
 			}
 		})
+	}
+}
+
+// Only pods that are to go are helped to, on a node that is out of service.
+func TestOutOfService(t *testing.T) {
+	out := lost{outOf: true}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"runs":          {makePod("n", corev1.PodRunning), ""},
+		"terminating":   {makePod("n", corev1.PodRunning, deleted(30)), "fail"},
+		"marked":        {makePod("n", corev1.PodFailed, deleted(30)), "remove"},
+		"ended":         {makePod("n", corev1.PodSucceeded, deleted(30)), "remove"},
+		"held for good": {makePod("n", corev1.PodFailed, deleted(0), held), ""},
+	} {
+		next, got := plan(c.pod, out, now), ""
+		switch {
+		case next.remove:
+			got = "remove"
+		case next.status != nil && next.status.Phase == corev1.PodFailed:
+			got = "fail"
+		}
+		if got != c.want || next.absent || next.status != nil && len(next.status.Conditions) > 0 {
+			t.Errorf("%s: %q, want %q: %+v", name, got, c.want, next)
+		}
+	}
+	node := &corev1.Node{}
+	if outOfService(node) || outOfService(nil) {
+		t.Error("a node that nobody says anything of is out of service")
+	}
+	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+	if !outOfService(node) {
+		t.Error("a silent node is not out of service, though somebody says so")
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if outOfService(node) {
+		t.Error("a node that is ready is out of service")
+	}
+}
+
+func TestSurplus(t *testing.T) {
+	pod := func(name string, age int, phase corev1.PodPhase, change ...func(*corev1.Pod)) *corev1.Pod {
+		p := makePod("n", phase, change...)
+		p.Name, p.CreationTimestamp = name, metav1.NewTime(now.Add(-time.Duration(age)*time.Hour))
+		return p
+	}
+	evicted := func(p *corev1.Pod) { p.Status.Reason = "Evicted" }
+	pods := []*corev1.Pod{
+		pod("new", 1, corev1.PodSucceeded), pod("old", 9, corev1.PodFailed), pod("evicted", 2, corev1.PodFailed, evicted),
+		pod("b", 5, corev1.PodSucceeded), pod("a", 5, corev1.PodSucceeded), pod("runs", 20, corev1.PodRunning), pod("going", 20, corev1.PodFailed, deleted(0)),
+	}
+	for most, want := range map[int]string{5: "", 4: "evicted ", 3: "evicted old ", 2: "evicted old a ", 0: "evicted old a b new "} {
+		got := ""
+		for _, p := range surplus(pods, most) {
+			got += p.Name + " "
+		}
+		if got != want {
+			t.Errorf("at most %d: %q go, want %q", most, got, want)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/client"
@@ -21,18 +22,8 @@ import (
 // Name of the loop.
 const Name = "replicaset"
 
-// A look costs in proportion to the pods owned. Changes of pods that call for
-// no action (a phase, a readiness) are looked at together, the later the more
-// pods there are: after patience for each pod, at most maxPatience.
-const (
-	patience    = 20 * time.Microsecond
-	maxPatience = 500 * time.Millisecond
-	// few pods are looked at at once.
-	few = 100
-	// statusEvery is how often the status is written amid a long change of
-	// size.
-	statusEvery = time.Second
-)
+// statusEvery is how often the status is written amid a long change of size.
+const statusEvery = time.Second
 
 // Controller is the loop, wired.
 type Controller struct {
@@ -40,27 +31,36 @@ type Controller struct {
 	client  client.Interface
 	events  client.Recorder
 	written controllers.Written
+	pace    controllers.Pace // by the number of pods owned
 
 	sets, pods client.View
+	kind       schema.GroupVersionKind // of the claims: see NewAs
 
 	mu    sync.Mutex
 	memos map[types.UID]*memory // guarded by mu; a memo itself by the loop's one look at a key
-	sizes map[loop.Key]int      // guarded by mu: pods owned at the last look, when not few
 }
 
 // New wires the loop; Run turns it.
-func New(opts controllers.Options) *Controller {
+func New(opts controllers.Options) *Controller { return NewAs(opts, Name, kind) }
+
+// NewAs wires the loop for another kind that claims pods in the same way. The
+// options' client and recorder show and take its objects as ReplicaSets.
+func NewAs(opts controllers.Options, name string, kind schema.GroupVersionKind) *Controller {
 	c := &Controller{
+		kind:   kind,
 		client: opts.Client,
 		events: opts.Recorder(),
 		sets:   opts.Client.View(client.ReplicaSets, client.ViewOptions{}),
 		pods:   opts.Client.View(client.Pods, client.ViewOptions{}),
 		memos:  map[types.UID]*memory{},
-		sizes:  map[loop.Key]int{},
+		// A look costs in proportion to the pods owned. Changes of pods that
+		// call for no action (a phase, a readiness) are looked at together.
+		pace: controllers.Pace{Few: 100, Each: 20 * time.Microsecond, Most: 500 * time.Millisecond},
 	}
+	controllers.IndexBySelector(c.sets, controllers.MatchLabels(selectorOf))
 	client.IndexByController(c.sets)
 	client.IndexByController(c.pods)
-	c.Loop = controllers.NewLoop(opts, Name, 0, c.reconcile)
+	c.Loop = controllers.NewLoop(opts, name, 0, c.reconcile)
 	return c
 }
 
@@ -89,39 +89,21 @@ func (c *Controller) setChanged(old, new client.Object) {
 // adopt it.
 func (c *Controller) podChanged(old, new client.Object) {
 	for _, obj := range []client.Object{old, new} {
-		key, ok := controllers.ControllerKey(obj, "ReplicaSet")
+		key, ok := controllers.ControllerKey(obj, c.kind.Kind)
 		switch {
 		case !ok:
-		case old != nil && new != nil && old.GetDeletionTimestamp() == nil && new.GetDeletionTimestamp() == nil && !ended(new.(*corev1.Pod)):
+		case old != nil && new != nil && old.GetDeletionTimestamp() == nil && new.GetDeletionTimestamp() == nil && !controllers.Ended(new.(*corev1.Pod)):
 			c.lookSoon(key)
 		default:
 			c.Look(key)
 		}
 	}
-	if new == nil || metav1.GetControllerOfNoCopy(new) != nil {
-		return
-	}
-	for _, rs := range client.Listed[*appsv1.ReplicaSet](c.sets, new.GetNamespace()) {
-		if controllers.Selects(rs.Spec.Selector, new) {
-			c.Look(controllers.KeyOf(rs))
-		}
-	}
+	controllers.LookAtAdopters(c.Loop, c.sets, new, selectorOf)
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
+func selectorOf(rs *appsv1.ReplicaSet) *metav1.LabelSelector { return rs.Spec.Selector }
 
-func (c *Controller) lookSoon(key loop.Key) {
-	c.mu.Lock()
-	n := c.sizes[key]
-	c.mu.Unlock()
-	if n < few {
-		c.Look(key)
-		return
-	}
-	c.LookAfter(key, min(maxPatience, time.Duration(n)*patience))
-}
+func (c *Controller) lookSoon(key loop.Key) { c.pace.Look(c.Loop, key) }
 
 func (c *Controller) memo(uid types.UID) *memory {
 	c.mu.Lock()
@@ -139,17 +121,7 @@ func (c *Controller) forget(rs client.Object) {
 	defer c.mu.Unlock()
 	if rs != nil {
 		delete(c.memos, rs.GetUID())
-		delete(c.sizes, controllers.KeyOf(rs))
-	}
-}
-
-func (c *Controller) noteSize(key loop.Key, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n < few {
-		delete(c.sizes, key)
-	} else {
-		c.sizes[key] = n
+		c.pace.Note(controllers.KeyOf(rs), 0)
 	}
 }
 
@@ -165,17 +137,17 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	if err != nil {
 		return loop.Outcome{}, fmt.Errorf("spec.selector: %w", err)
 	}
-	own := controllers.Claim(rs, selector, controllers.Candidates[*corev1.Pod](c.pods, rs))
+	own := controllers.Claim(rs, selector, controllers.Candidates[*corev1.Pod](c.pods, rs, rs.Spec.Selector))
 	switch {
 	case own.Release != nil:
 		pod, err := controllers.Release(ctx, c.client, rs, client.Pods, *own.Release)
-		return c.wrote(key, c.pods, pod, err, "released pod "+(*own.Release).Name)
-	case own.Adopt != nil && !ended(*own.Adopt):
-		pod, err := controllers.Adopt(ctx, c.client, client.ReplicaSets, rs, kind, client.Pods, *own.Adopt)
-		return c.wrote(key, c.pods, pod, err, "adopted pod "+(*own.Adopt).Name)
+		return c.written.Outcome(key, c.pods, pod, err, "release", "pod %s", (*own.Release).Name)
+	case own.Adopt != nil && !controllers.Ended(*own.Adopt):
+		pod, err := controllers.Adopt(ctx, c.client, client.ReplicaSets, rs, c.kind, client.Pods, *own.Adopt)
+		return c.written.Outcome(key, c.pods, pod, err, "adopt", "pod %s", (*own.Adopt).Name)
 	}
-	c.noteSize(key, len(own.Owned))
-	w := world{rs: rs, pods: own.Owned, now: time.Now(), memo: c.memo(rs.UID)}
+	c.pace.Note(key, len(own.Owned))
+	w := world{rs: rs, pods: own.Owned, now: time.Now(), memo: c.memo(rs.UID), uncounted: c.kind != kind}
 	w.usage = func() map[string]int { return c.usage(rs) }
 	w.memo.forget(own.Owned)
 	w.memo.pending = slices.DeleteFunc(w.memo.pending, func(name string) bool { return c.pods.Get(key.Namespace, name) != nil })
@@ -215,7 +187,7 @@ func (c *Controller) act(ctx context.Context, key loop.Key, w world, s step) (lo
 		return loop.Outcome{}, context.Cause(ctx)
 	}
 	if controllers.NamespaceEnding(b.failure) {
-		return loop.WaitFor("Namespace "+key.Namespace, "it is being deleted: nothing is created in it"), nil
+		return controllers.WaitForNamespace(key.Namespace)
 	}
 	m.failure = nil
 	if controllers.Refused(b.failure) {
@@ -245,15 +217,7 @@ func (c *Controller) writeStatus(ctx context.Context, key loop.Key, w world, sta
 	rs.Status = *status
 	w.memo.statusAt = w.now
 	got, err := c.client.Update(ctx, client.ReplicaSets, rs, "status")
-	return c.wrote(key, c.sets, got, err, "wrote the status")
-}
-
-func (c *Controller) wrote(key loop.Key, v client.View, obj client.Object, err error, what string) (loop.Outcome, error) {
-	if err != nil {
-		return loop.Outcome{}, err
-	}
-	c.written.Note(key, v, obj)
-	return loop.Acted("%s", what), nil
+	return c.written.Outcome(key, c.sets, got, err, "update", "the status")
 }
 
 // usage counts, by node, the live pods of this ReplicaSet and of those that
@@ -267,7 +231,7 @@ func (c *Controller) usage(rs *appsv1.ReplicaSet) map[string]int {
 	count := map[string]int{}
 	for _, set := range related {
 		for _, pod := range client.Indexed[*corev1.Pod](c.pods, client.ByController, string(set.UID)) {
-			if pod.DeletionTimestamp == nil && !ended(pod) {
+			if pod.DeletionTimestamp == nil && !controllers.Ended(pod) {
 				count[pod.Spec.NodeName]++
 			}
 		}

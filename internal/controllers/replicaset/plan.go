@@ -38,6 +38,8 @@ type world struct {
 	now   time.Time
 	memo  *memory
 	usage func() map[string]int // live pods of related ReplicaSets by node
+	// uncounted: the status of this kind does not count terminating pods.
+	uncounted bool
 }
 
 // memory is what the loop knows of one ReplicaSet that the view may not show

@@ -14,16 +14,13 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
+	"github.com/setpoint-project/setpoint/internal/controllers/podbatch"
 )
 
 var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 
-// writers is how many pods are written at the same time: enough for the
-// store's group commit, few enough to leave others their turn.
-const writers = 32
-
 // podOf is the pod that a ReplicaSet's template describes.
-func podOf(rs *appsv1.ReplicaSet, name string) *corev1.Pod {
+func (c *Controller) podOf(rs *appsv1.ReplicaSet, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            name,
@@ -32,7 +29,7 @@ func podOf(rs *appsv1.ReplicaSet, name string) *corev1.Pod {
 			Labels:          maps.Clone(rs.Spec.Template.Labels),
 			Annotations:     maps.Clone(rs.Spec.Template.Annotations),
 			Finalizers:      slices.Clone(rs.Spec.Template.Finalizers),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rs, kind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rs, c.kind)},
 		},
 		Spec: rs.Spec.Template.Spec, // copied by the client
 	}
@@ -70,7 +67,7 @@ func (c *Controller) create(ctx context.Context, w world, n int) *batch {
 		for i := range round {
 			round[i] = next()
 		}
-		parallel(round, func(a attempt) { c.createOne(ctx, w.rs, a, b) })
+		podbatch.Parallel(round, func(a attempt) { c.createOne(ctx, w.rs, a, b) })
 		n -= size
 	}
 	b.names = append(b.names, pending...)
@@ -90,7 +87,7 @@ type attempt struct {
 
 func (c *Controller) createOne(ctx context.Context, rs *appsv1.ReplicaSet, a attempt, b *batch) {
 	name := a.name
-	obj, err := c.client.Create(ctx, client.Pods, podOf(rs, name))
+	obj, err := c.client.Create(ctx, client.Pods, c.podOf(rs, name))
 	if apierrors.IsAlreadyExists(err) {
 		// Ours, when an answer was lost or another copy of the loop was
 		// quicker.
@@ -130,7 +127,7 @@ func (c *Controller) createOne(ctx context.Context, rs *appsv1.ReplicaSet, a att
 // remove deletes pods.
 func (c *Controller) remove(ctx context.Context, rs *appsv1.ReplicaSet, pods []*corev1.Pod) *batch {
 	b := &batch{doomed: map[types.UID]bool{}}
-	parallel(pods, func(pod *corev1.Pod) {
+	podbatch.Parallel(pods, func(pod *corev1.Pod) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -158,25 +155,4 @@ func (c *Controller) remove(ctx context.Context, rs *appsv1.ReplicaSet, pods []*
 		}
 	})
 	return b
-}
-
-func parallel[T any](items []T, do func(T)) {
-	if len(items) == 1 {
-		do(items[0])
-		return
-	}
-	feed := make(chan T)
-	var wg sync.WaitGroup
-	for range min(writers, len(items)) {
-		wg.Go(func() {
-			for item := range feed {
-				do(item)
-			}
-		})
-	}
-	for _, item := range items {
-		feed <- item
-	}
-	close(feed)
-	wg.Wait()
 }

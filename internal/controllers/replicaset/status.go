@@ -26,6 +26,9 @@ func (w *world) status(live []*corev1.Pod, terminating int) *appsv1.ReplicaSetSt
 		ObservedGeneration:  w.rs.Generation,
 		Conditions:          slices.Clone(w.rs.Status.Conditions),
 	}
+	if w.uncounted {
+		s.TerminatingReplicas = nil
+	}
 	template := labels.SelectorFromSet(w.rs.Spec.Template.Labels)
 	for _, pod := range live {
 		if template.Matches(labels.Set(pod.Labels)) {

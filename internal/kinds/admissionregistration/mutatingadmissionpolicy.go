@@ -2,7 +2,9 @@ package admissionregistration
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -17,6 +19,16 @@ func mutatingAdmissionPolicy() *kinds.Kind {
 		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.MutatingAdmissionPolicy, admissionregistrationv1.MutatingAdmissionPolicyList](v1, defaultMutatingAdmissionPolicy)},
 		PrepareCreate: split.PrepareCreate,
 		PrepareUpdate: split.PrepareUpdate,
+		Validate: strategy.Validate(func(p *admissionregistrationv1.MutatingAdmissionPolicy) field.ErrorList {
+			return validateMutatingPolicy(p, false)
+		}),
+		ValidateUpdate: strategy.ValidateUpdate(func(p, old *admissionregistrationv1.MutatingAdmissionPolicy) field.ErrorList {
+			// What was accepted once need not be compiled again for a label.
+			if apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+				return nil
+			}
+			return validateMutatingPolicy(p, true)
+		}),
 		Columns: []kinds.Column{
 			strategy.Name(),
 			strategy.Column("Mutations", "integer", "Mutation indicates the number of mutations rules defined in this configuration", func(o *admissionregistrationv1.MutatingAdmissionPolicy) any { return int64(len(o.Spec.Mutations)) }),

@@ -2,7 +2,9 @@ package admissionregistration
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -17,6 +19,16 @@ func validatingAdmissionPolicy() *kinds.Kind {
 		Versions:      []kinds.Version{strategy.Version[admissionregistrationv1.ValidatingAdmissionPolicy, admissionregistrationv1.ValidatingAdmissionPolicyList](v1, defaultValidatingAdmissionPolicy)},
 		PrepareCreate: split.PrepareCreate,
 		PrepareUpdate: split.PrepareUpdate,
+		Validate: strategy.Validate(func(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+			return validateValidatingPolicy(p, false)
+		}),
+		ValidateUpdate: strategy.ValidateUpdate(func(p, old *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+			// What was accepted once need not be compiled again for a label.
+			if apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+				return nil
+			}
+			return validateValidatingPolicy(p, true)
+		}),
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.StatusOnly(),
 		},

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// webhook is what the two sorts of webhooks have in common.
-type webhook struct {
+// defaults are what the two sorts of webhooks have in common.
+type defaults struct {
 	failurePolicy     **admissionregistrationv1.FailurePolicyType
 	matchPolicy       **admissionregistrationv1.MatchPolicyType
 	namespaceSelector **metav1.LabelSelector
@@ -16,7 +16,7 @@ type webhook struct {
 	rules             []admissionregistrationv1.RuleWithOperations
 }
 
-func defaultWebhook(w webhook) {
+func defaultWebhook(w defaults) {
 	if *w.failurePolicy == nil {
 		*w.failurePolicy = new(admissionregistrationv1.Fail)
 	}

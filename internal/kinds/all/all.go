@@ -8,6 +8,8 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/admissionregistration"
+	"github.com/setpoint-project/setpoint/internal/kinds/apiextensions"
+	"github.com/setpoint-project/setpoint/internal/kinds/apiregistration"
 	"github.com/setpoint-project/setpoint/internal/kinds/apps"
 	"github.com/setpoint-project/setpoint/internal/kinds/authentication"
 	"github.com/setpoint-project/setpoint/internal/kinds/authorization"
@@ -33,7 +35,7 @@ var once = sync.OnceValue(func() []*kinds.Kind {
 		core.Kinds(), apps.Kinds(), authentication.Kinds(), authorization.Kinds(), autoscaling.Kinds(),
 		batch.Kinds(), certificates.Kinds(), networking.Kinds(), policy.Kinds(), rbac.Kinds(),
 		storage.Kinds(), admissionregistration.Kinds(), scheduling.Kinds(), coordination.Kinds(),
-		node.Kinds(), discovery.Kinds(), resource.Kinds(), flowcontrol.Kinds(), storagemigration.Kinds(),
+		node.Kinds(), apiextensions.Kinds(), apiregistration.Kinds(), discovery.Kinds(), resource.Kinds(), flowcontrol.Kinds(), storagemigration.Kinds(),
 	)
 })
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,9 @@ func filler(seed int64) *randfill.Filler {
 		},
 		func(m *metav1.TypeMeta, c randfill.Continue) {},
 		func(m *metav1.ManagedFieldsEntry, c randfill.Continue) {},
+		func(s *apiextensionsv1.JSONSchemaProps, c randfill.Continue) {
+			*s = apiextensionsv1.JSONSchemaProps{Type: "object", Default: &apiextensionsv1.JSON{Raw: []byte(`{"a":1}`)}}
+		},
 		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(`{"a":1}`) },
 	)
 }

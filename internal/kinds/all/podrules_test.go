@@ -138,6 +138,8 @@ func TestOtherWorkloadRules(t *testing.T) {
 	const spec = `selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}`
 	runRules(t, []ruleCase{
 		{name: "valid", kind: "StatefulSet", obj: `{spec: {serviceName: s, ` + spec + `}}`},
+		{name: "a claim is a volume", kind: "StatefulSet", obj: `{spec: {serviceName: s, selector: {matchLabels: {a: b}}, volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}],
+			template: {metadata: {labels: {a: b}}, spec: {hostname: Is_Replaced, containers: [{name: c, image: i, volumeMounts: [{name: data, mountPath: /d}]}]}}}}`},
 		{name: "policy", kind: "StatefulSet", obj: `{spec: {podManagementPolicy: x, updateStrategy: {type: OnDelete, rollingUpdate: {}}, ` + spec + `}}`,
 			want: `spec.podManagementPolicy: Unsupported value: "x": supported values: "OrderedReady", "Parallel"
 spec.updateStrategy.rollingUpdate: Invalid value: {}: only allowed for updateStrategy 'RollingUpdate'`},
@@ -150,10 +152,11 @@ spec.updateStrategy.rollingUpdate: Invalid value: {}: only allowed for updateStr
 		{name: "from template", kind: "ReplicationController", obj: `{spec: {template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`},
 		{name: "nothing", kind: "ReplicationController", obj: `{}`, want: "spec.selector: Required value\nspec.template: Required value"},
 		{name: "template", kind: "PodTemplate", obj: `{}`, want: "template.spec.containers: Required value"},
-		{name: "claim", kind: "PersistentVolumeClaim", obj: `{spec: {accessModes: [x], resources: {requests: {storage: 0}}, dataSource: {kind: A, name: b}}}`,
+		{name: "claim", kind: "PersistentVolumeClaim", obj: `{spec: {accessModes: [x], resources: {requests: {storage: 0}}, dataSourceRef: {kind: A, name: b}}}`,
 			want: `spec.accessModes: Unsupported value: "x": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"
 spec.resources[storage]: Invalid value: "0": must be greater than zero
-spec.dataSource: Invalid value: "A": must be 'PersistentVolumeClaim' when referencing the default apiGroup`},
+spec.dataSource: Invalid value: "A": must be 'PersistentVolumeClaim' when referencing the default apiGroup
+spec.dataSourceRef: Invalid value: "A": must be 'PersistentVolumeClaim' when referencing the default apiGroup`},
 		{name: "volume", kind: "PersistentVolume", obj: `{spec: {}}`, want: "spec.accessModes: Required value\nspec.capacity: Required value\nspec: Required value: must specify a volume type"},
 		{name: "valid", kind: "PersistentVolume", obj: `{spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /x}}}`},
 	})

@@ -202,6 +202,41 @@ spec.ports[2].targetPort: Invalid value: 0: must be between 1 and 65535, inclusi
 	})
 }
 
+// Addresses and ranges have no zeros in front and no bits behind the prefix,
+// since 1.36. What was there before may stay.
+func TestStrictAddresses(t *testing.T) {
+	const (
+		zeros = `must not have leading 0s`
+		bits  = `must not have bits set beyond the prefix length`
+		was   = `{spec: {clusterIP: 010.43.0.1, clusterIPs: [010.43.0.1], ports: [{port: 80}], type: LoadBalancer, externalIPs: [1.2.3.04], loadBalancerSourceRanges: [" 10.0.0.1/8 "]}}`
+		sets  = `{subsets: [{addresses: [{ip: 10.0.0.01}]}]}`
+		slice = `{addressType: IPv4, endpoints: [{addresses: [10.0.0.01]}]}`
+		block = `{spec: {ingress: [{from: [{ipBlock: {cidr: 010.0.0.0/8, except: [10.1.0.1/16]}}]}]}}`
+		state = `{spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.04, ipMode: VIP}]}}}`
+		front = `{status: {loadBalancer: {ingress: [{ip: 1.2.3.04}]}}}`
+	)
+	runRules(t, []ruleCase{
+		{name: "service", kind: "Service", obj: was, want: `spec.clusterIPs[0]: Invalid value: "010.43.0.1": ` + zeros + `
+spec.externalIPs[0]: Invalid value: "1.2.3.04": ` + zeros + `
+spec.LoadBalancerSourceRanges[0]: Invalid value: "10.0.0.1/8": ` + bits},
+		{name: "old service", kind: "Service", old: was, obj: was},
+		{name: "service status", kind: "Service/status", old: `{spec: {type: LoadBalancer}}`, obj: state,
+			want: `status.loadBalancer.ingress[0].ip: Invalid value: "1.2.3.04": ` + zeros},
+		{name: "old service status", kind: "Service/status", old: state, obj: state},
+		{name: "endpoints", kind: "Endpoints", obj: sets, want: `subsets[0].addresses[0].ip: Invalid value: "10.0.0.01": ` + zeros},
+		{name: "old endpoints", kind: "Endpoints", old: sets, obj: sets},
+		{name: "slice", kind: "EndpointSlice", obj: slice, want: `endpoints[0].addresses[0]: Invalid value: "10.0.0.01": ` + zeros},
+		{name: "old slice", kind: "EndpointSlice", old: slice, obj: slice},
+		{name: "policy", kind: "NetworkPolicy", obj: block, want: `spec.ingress[0].from[0].ipBlock.cidr: Invalid value: "010.0.0.0/8": must not have leading 0s in IP or prefix length
+spec.ingress[0].from[0].ipBlock.except[0]: Invalid value: "10.1.0.1/16": ` + bits},
+		{name: "old policy", kind: "NetworkPolicy", old: block, obj: block},
+		{name: "ingress", kind: "Ingress/status", old: `{}`, obj: front, want: `status.loadBalancer.ingress[0].ip: Invalid value: "1.2.3.04": ` + zeros},
+		{name: "old ingress", kind: "Ingress/status", old: front, obj: front},
+		{name: "pod", kind: "Pod", obj: `{spec: {dnsConfig: {nameservers: ["FD00:0::1"]}, hostAliases: [{ip: "FD00:0::1"}], containers: [{name: c, image: i}]}}`},
+		{name: "node", kind: "Node", obj: `{spec: {podCIDRs: ["FD00:0::/64"]}}`},
+	})
+}
+
 func TestWorkloadRules(t *testing.T) {
 	const (
 		template = `template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}`
@@ -238,7 +273,7 @@ spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in Re
 			want: `status.readyReplicas: Invalid value: 1: cannot be greater than status.replicas
 status.availableReplicas: Invalid value: 2: cannot be greater than status.replicas
 status.availableReplicas: Invalid value: 2: cannot be greater than readyReplicas
-status.collisionCount: Invalid value: null: cannot be decremented`},
+status.collisionCount: Invalid value: 0: cannot be decremented`},
 
 		{name: "valid", kind: "ReplicaSet", obj: `{spec: {` + spec + `}}`},
 		{name: "other labels", kind: "ReplicaSet", obj: `{spec: {selector: {matchLabels: {a: c}}, ` + template + `}}`,

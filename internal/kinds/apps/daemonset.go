@@ -31,8 +31,17 @@ func daemonSet() *kinds.Kind {
 			selectorKept(&c, d.Spec.Selector, old.Spec.Selector)
 			return c.List
 		}),
-		Subresources: map[string]*kinds.Subresource{"status": split.Status()},
-		Columns:      daemonSetColumns(),
+		Warnings: strategy.Warnings(func(d, old *appsv1.DaemonSet) []string {
+			var before *corev1.PodTemplateSpec
+			if old != nil {
+				before = &old.Spec.Template
+			}
+			return core.PodTemplateWarnings(&d.Spec.Template, before, field.NewPath("spec", "template"))
+		}),
+		Subresources: map[string]*kinds.Subresource{"status": {
+			Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateDaemonSetStatus),
+		}},
+		Columns: daemonSetColumns(),
 	}
 }
 
@@ -83,7 +92,7 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	var c check.Errors
 	spec, path := &d.Spec, field.NewPath("spec")
-	validateSelectorAndTemplate(&c, spec.Selector, &spec.Template, path, "daemonset")
+	validateSelectorAndTemplate(&c, spec.Selector, &spec.Template, path, "daemonset", "DaemonSet")
 	c.NonNegative(path, "minReadySeconds", int64(spec.MinReadySeconds))
 	validateDaemonUpdates(&c, &spec.UpdateStrategy, path.Child("updateStrategy"))
 	c.NonNegative(path, "revisionHistoryLimit", strategy.Count(spec.RevisionHistoryLimit))
@@ -101,14 +110,30 @@ func validateDaemonUpdates(c *check.Errors, s *appsv1.DaemonSetUpdateStrategy, p
 	}
 	p := path.Child("rollingUpdate")
 	unavailable, surge := amount(s.RollingUpdate.MaxUnavailable), amount(s.RollingUpdate.MaxSurge)
-	validateAmount(c, unavailable, p, "maxUnavailable")
-	validateAmount(c, surge, p, "maxSurge")
-	atMostAll(c, unavailable, p, "maxUnavailable")
-	atMostAll(c, surge, p, "maxSurge")
+	c.Amount(p, "maxUnavailable", unavailable)
+	c.Amount(p, "maxSurge", surge)
+	c.AtMostAll(p, "maxUnavailable", unavailable)
+	c.AtMostAll(p, "maxSurge", surge)
 	switch u, s := number(unavailable) > 0, number(surge) > 0; {
 	case u && s:
 		c.Invalid(p, "maxSurge", surge, "may not be set when maxUnavailable is non-zero")
 	case !u && !s:
 		c.Required(p, "maxUnavailable", "cannot be 0 when maxSurge is 0")
 	}
+}
+
+func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
+	var c check.Errors
+	s, path := &d.Status, field.NewPath("status")
+	c.NonNegative(path, "currentNumberScheduled", int64(s.CurrentNumberScheduled))
+	c.NonNegative(path, "numberMisscheduled", int64(s.NumberMisscheduled))
+	c.NonNegative(path, "desiredNumberScheduled", int64(s.DesiredNumberScheduled))
+	c.NonNegative(path, "numberReady", int64(s.NumberReady))
+	c.NonNegative(path, "observedGeneration", s.ObservedGeneration)
+	c.NonNegative(path, "updatedNumberScheduled", int64(s.UpdatedNumberScheduled))
+	c.NonNegative(path, "numberAvailable", int64(s.NumberAvailable))
+	c.NonNegative(path, "numberUnavailable", int64(s.NumberUnavailable))
+	c.NonNegative(path, "collisionCount", strategy.Count(s.CollisionCount))
+	onlyRises(&c, path, "collisionCount", s.CollisionCount, old.Status.CollisionCount)
+	return c.List
 }

@@ -38,10 +38,11 @@ func deployment() *kinds.Kind {
 		Validate:       strategy.Validate(validateDeployment),
 		ValidateUpdate: strategy.ValidateUpdate(validateDeploymentUpdate),
 		Warnings: strategy.Warnings(func(d, old *appsv1.Deployment) []string {
+			var before *corev1.PodTemplateSpec
 			if old != nil {
-				return core.PodTemplateWarnings(&d.Spec.Template, &old.Spec.Template, field.NewPath("spec", "template"))
+				before = &old.Spec.Template
 			}
-			return core.PodTemplateWarnings(&d.Spec.Template, nil, field.NewPath("spec", "template"))
+			return core.WorkloadWarnings(d.Name, &d.Spec.Template, before, field.NewPath("spec", "template"))
 		}),
 		Subresources: map[string]*kinds.Subresource{
 			"scale": strategy.Scale(func(d *appsv1.Deployment) strategy.Replicas {
@@ -108,7 +109,7 @@ func validateDeployment(d *appsv1.Deployment) field.ErrorList {
 	var c check.Errors
 	spec, path := &d.Spec, field.NewPath("spec")
 	c.NonNegative(path, "replicas", strategy.Count(spec.Replicas))
-	validateSelectorAndTemplate(&c, spec.Selector, &spec.Template, path, "deployment")
+	validateSelectorAndTemplate(&c, spec.Selector, &spec.Template, path, "deployment", "ReplicaSet")
 	validateStrategy(&c, &spec.Strategy, path.Child("strategy"))
 	c.NonNegative(path, "minReadySeconds", int64(spec.MinReadySeconds))
 	c.NonNegative(path, "revisionHistoryLimit", strategy.Count(spec.RevisionHistoryLimit))
@@ -134,12 +135,12 @@ func validateStrategy(c *check.Errors, s *appsv1.DeploymentStrategy, path *field
 		}
 		p := path.Child("rollingUpdate")
 		unavailable, surge := amount(s.RollingUpdate.MaxUnavailable), amount(s.RollingUpdate.MaxSurge)
-		validateAmount(c, unavailable, p, "maxUnavailable")
-		validateAmount(c, surge, p, "maxSurge")
+		c.Amount(p, "maxUnavailable", unavailable)
+		c.Amount(p, "maxSurge", surge)
 		if number(unavailable) == 0 && number(surge) == 0 {
 			c.Invalid(p, "maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
 		}
-		atMostAll(c, unavailable, p, "maxUnavailable")
+		c.AtMostAll(p, "maxUnavailable", unavailable)
 	default:
 		check.Among(c, path, "type", s.Type, appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType)
 	}
@@ -166,8 +167,6 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 	noMore(&c, path, "readyReplicas", s.ReadyReplicas, s.Replicas, "status.replicas")
 	noMore(&c, path, "availableReplicas", s.AvailableReplicas, s.Replicas, "status.replicas")
 	noMore(&c, path, "availableReplicas", s.AvailableReplicas, s.ReadyReplicas, "readyReplicas")
-	if was := old.Status.CollisionCount; was != nil && (s.CollisionCount == nil || *s.CollisionCount < *was) {
-		c.Invalid(path, "collisionCount", s.CollisionCount, "cannot be decremented")
-	}
+	onlyRises(&c, path, "collisionCount", s.CollisionCount, old.Status.CollisionCount)
 	return c.List
 }

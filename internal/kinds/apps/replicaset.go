@@ -34,6 +34,13 @@ func replicaSet() *kinds.Kind {
 			selectorKept(&c, r.Spec.Selector, old.Spec.Selector)
 			return c.List
 		}),
+		Warnings: strategy.Warnings(func(r, old *appsv1.ReplicaSet) []string {
+			var before *corev1.PodTemplateSpec
+			if old != nil {
+				before = &old.Spec.Template
+			}
+			return core.WorkloadWarnings(r.Name, &r.Spec.Template, before, field.NewPath("spec", "template"))
+		}),
 		Subresources: map[string]*kinds.Subresource{
 			"scale": strategy.Scale(func(r *appsv1.ReplicaSet) strategy.Replicas {
 				return strategy.Replicas{Want: &r.Spec.Replicas, Have: r.Status.Replicas, Selector: strategy.Selector(r.Spec.Selector)}
@@ -73,7 +80,7 @@ func validateReplicaSet(r *appsv1.ReplicaSet) field.ErrorList {
 	path := field.NewPath("spec")
 	c.NonNegative(path, "replicas", strategy.Count(r.Spec.Replicas))
 	c.NonNegative(path, "minReadySeconds", int64(r.Spec.MinReadySeconds))
-	validateSelectorAndTemplate(&c, r.Spec.Selector, &r.Spec.Template, path, "deployment") // upstream's word here too
+	validateSelectorAndTemplate(&c, r.Spec.Selector, &r.Spec.Template, path, "deployment", "ReplicaSet") // upstream's word here too
 	return c.List
 }
 

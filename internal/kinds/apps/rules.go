@@ -1,34 +1,32 @@
 package apps
 
 import (
-	"strconv"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds/check"
 	"github.com/setpoint-project/setpoint/internal/kinds/core"
+	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
 // Rules that the kinds of this group share.
 
 // validateSelectorAndTemplate checks both, and that the one selects the pods
-// of the other. kind stands in the message.
-func validateSelectorAndTemplate(c *check.Errors, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path, kind string) {
+// of the other. kind stands in the messages about the selector, maker in those
+// about pods.
+func validateSelectorAndTemplate(c *check.Errors, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path, kind, maker string) {
 	sel := validateSelector(c, selector, path, kind)
 	p := path.Child("template")
 	if sel != nil && !sel.Empty() && !sel.Matches(labels.Set(template.Labels)) {
 		c.Invalid(p.Child("metadata"), "labels", template.Labels, "`selector` does not match template `labels`")
 	}
 	core.ValidatePodTemplateSpec(c, template, p)
-	alwaysRuns(c, template, p, "ReplicaSet")
+	alwaysRuns(c, template, p, maker)
 }
 
 // validateSelector returns what selector means, nil if it means nothing.
@@ -70,6 +68,13 @@ func noMore(c *check.Errors, path *field.Path, name string, n, of int32, what st
 	}
 }
 
+// onlyRises refuses a number below what it was.
+func onlyRises(c *check.Errors, path *field.Path, name string, now, was *int32) {
+	if n := strategy.Count(now); was != nil && n < int64(*was) {
+		c.Invalid(path, name, n, "cannot be decremented")
+	}
+}
+
 // amount is a number or a percentage; none is 0.
 func amount(v *intstr.IntOrString) intstr.IntOrString {
 	if v == nil {
@@ -83,33 +88,6 @@ func number(v intstr.IntOrString) int {
 	if v.Type == intstr.Int {
 		return int(v.IntVal)
 	}
-	n, _ := percent(v)
+	n, _ := check.Percent(v)
 	return n
-}
-
-func percent(v intstr.IntOrString) (int, bool) {
-	if v.Type != intstr.String || len(validation.IsValidPercent(v.StrVal)) > 0 {
-		return 0, false
-	}
-	n, err := strconv.Atoi(strings.TrimSuffix(v.StrVal, "%"))
-	return n, err == nil
-}
-
-func validateAmount(c *check.Errors, v intstr.IntOrString, path *field.Path, name string) {
-	switch v.Type {
-	case intstr.String:
-		for _, msg := range validation.IsValidPercent(v.StrVal) {
-			c.Invalid(path, name, v, msg)
-		}
-	case intstr.Int:
-		c.NonNegative(path, name, int64(v.IntVal))
-	default:
-		c.Invalid(path, name, v, "must be an integer or percentage (e.g '5%%')")
-	}
-}
-
-func atMostAll(c *check.Errors, v intstr.IntOrString, path *field.Path, name string) {
-	if n, ok := percent(v); ok && n > 100 {
-		c.Invalid(path, name, v, "must not be greater than 100%")
-	}
 }

@@ -35,13 +35,20 @@ func statefulSet() *kinds.Kind {
 		ValidateName:             validation.NameIsDNSLabel,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
-		Validate:                 strategy.Validate(validateStatefulSet),
-		ValidateUpdate:           strategy.ValidateUpdate(validateStatefulSetUpdate),
+		Validate: strategy.Validate(func(s *appsv1.StatefulSet) field.ErrorList {
+			c := check.Errors{List: validateStatefulSet(s)}
+			if name := s.Spec.ServiceName; name != "" {
+				c.Label(field.NewPath("spec"), "serviceName", name)
+			}
+			return c.List
+		}),
+		ValidateUpdate: strategy.ValidateUpdate(validateStatefulSetUpdate),
+		Warnings:       strategy.Warnings(statefulSetWarnings),
 		Subresources: map[string]*kinds.Subresource{
 			"scale": strategy.Scale(func(s *appsv1.StatefulSet) strategy.Replicas {
 				return strategy.Replicas{Want: &s.Spec.Replicas, Have: s.Status.Replicas, Selector: strategy.Selector(s.Spec.Selector)}
 			}),
-			"status": split.Status(),
+			"status": {Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateStatefulSetStatus)},
 		},
 		Columns: append(columns, strategy.TemplateColumns(func(s *appsv1.StatefulSet) *corev1.PodSpec { return &s.Spec.Template.Spec })...),
 	}
@@ -102,8 +109,33 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	if spec.Ordinals != nil {
 		c.NonNegative(path.Child("ordinals"), "start", int64(spec.Ordinals.Start))
 	}
-	validateSelectorAndTemplate(&c, spec.Selector, &spec.Template, path, "statefulset")
+	validateSelectorAndTemplate(&c, spec.Selector, podOf(spec), path, "statefulset", "StatefulSet")
 	return c.List
+}
+
+// podOf is the template as the loop completes it before it makes a pod: with a
+// volume for each claim, in place of one of the same name, and a host name.
+func podOf(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
+	t := spec.Template
+	t.Spec.Hostname, t.Spec.Subdomain = "", ""
+	claimed := map[string]bool{}
+	var volumes []corev1.Volume
+	for i := range spec.VolumeClaimTemplates {
+		name := spec.VolumeClaimTemplates[i].Name
+		if claimed[name] {
+			continue
+		}
+		claimed[name] = true
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+	}
+	for _, v := range t.Spec.Volumes {
+		if !claimed[v.Name] {
+			volumes = append(volumes, v)
+		}
+	}
+	t.Spec.Volumes = volumes
+	return &t
 }
 
 func validateStatefulUpdates(c *check.Errors, s *appsv1.StatefulSetUpdateStrategy, path *field.Path) {
@@ -139,4 +171,35 @@ func validateStatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
 		c.Forbidden(field.NewPath("spec"), "", "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")
 	}
 	return c.List
+}
+
+func validateStatefulSetStatus(s, old *appsv1.StatefulSet) field.ErrorList {
+	var c check.Errors
+	status, path := &s.Status, field.NewPath("status")
+	c.NonNegative(path, "replicas", int64(status.Replicas))
+	c.NonNegative(path, "readyReplicas", int64(status.ReadyReplicas))
+	c.NonNegative(path, "currentReplicas", int64(status.CurrentReplicas))
+	c.NonNegative(path, "updatedReplicas", int64(status.UpdatedReplicas))
+	c.NonNegative(path, "availableReplicas", int64(status.AvailableReplicas))
+	c.NonNegative(path, "observedGeneration", status.ObservedGeneration)
+	c.NonNegative(path, "collisionCount", strategy.Count(status.CollisionCount))
+	noMore(&c, path, "readyReplicas", status.ReadyReplicas, status.Replicas, "status.replicas")
+	noMore(&c, path, "currentReplicas", status.CurrentReplicas, status.Replicas, "status.replicas")
+	noMore(&c, path, "updatedReplicas", status.UpdatedReplicas, status.Replicas, "status.replicas")
+	noMore(&c, path, "availableReplicas", status.AvailableReplicas, status.Replicas, "status.replicas")
+	noMore(&c, path, "availableReplicas", status.AvailableReplicas, status.ReadyReplicas, "status.readyReplicas")
+	onlyRises(&c, path, "collisionCount", status.CollisionCount, old.Status.CollisionCount)
+	return c.List
+}
+
+func statefulSetWarnings(s, old *appsv1.StatefulSet) []string {
+	var before *corev1.PodTemplateSpec
+	if old != nil {
+		before = &old.Spec.Template
+	}
+	out := core.PodTemplateWarnings(&s.Spec.Template, before, field.NewPath("spec", "template"))
+	if n := s.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
+		out = append(out, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
+	}
+	return out
 }

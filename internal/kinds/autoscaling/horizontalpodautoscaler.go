@@ -4,6 +4,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -24,7 +25,11 @@ func horizontalPodAutoscaler() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
-		Subresources:             map[string]*kinds.Subresource{"status": split.Status()},
-		Columns:                  columns(),
+		Validate:                 strategy.Validate(validate),
+		ValidateUpdate:           strategy.ValidateUpdate(func(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList { return validate(h) }),
+		Subresources: map[string]*kinds.Subresource{"status": {
+			Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateStatus),
+		}},
+		Columns: columns(),
 	}
 }

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/core"
@@ -28,10 +30,23 @@ func job() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate: strategy.PrepareCreate(func(j *batchv1.Job) {
 			j.Status, j.Generation = batchv1.JobStatus{}, 1
+			j.Spec.Scheduling = nil // of a feature that is alpha
 			generateSelector(j)
+			labelAsPods(j)
 		}),
-		PrepareUpdate: split.PrepareUpdate,
-		Subresources:  map[string]*kinds.Subresource{"status": split.Status()},
+		PrepareUpdate:  split.PrepareUpdate,
+		Validate:       strategy.Validate(validateJob),
+		ValidateUpdate: strategy.ValidateUpdate(validateJobUpdate),
+		Warnings: strategy.Warnings(func(j, old *batchv1.Job) []string {
+			var before *corev1.PodTemplateSpec
+			if old != nil {
+				before = &old.Spec.Template
+			}
+			return jobWarnings(j.Name, &j.Spec, before, field.NewPath("spec"))
+		}),
+		Subresources: map[string]*kinds.Subresource{"status": {
+			Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateJobStatus),
+		}},
 		SelectableFields: strategy.Fields(func(j *batchv1.Job) fields.Set {
 			return fields.Set{"status.successful": strconv.Itoa(int(j.Status.Succeeded))}
 		}),
@@ -39,6 +54,12 @@ func job() *kinds.Kind {
 		Columns:    jobColumns(),
 	}
 }
+
+// Labels that pods of jobs had before there were domains in front.
+const (
+	legacyUIDLabel  = "controller-uid"
+	legacyNameLabel = "job-name"
+)
 
 // generateSelector makes a job select the pods that carry its UID, and give it
 // to those it makes, unless its owner took that over.
@@ -50,8 +71,8 @@ func generateSelector(j *batchv1.Job) {
 		j.Spec.Template.Labels = map[string]string{}
 	}
 	for key, value := range map[string]string{
-		"controller-uid": string(j.UID), batchv1.ControllerUidLabel: string(j.UID),
-		"job-name": j.Name, batchv1.JobNameLabel: j.Name,
+		legacyUIDLabel: string(j.UID), batchv1.ControllerUidLabel: string(j.UID),
+		legacyNameLabel: j.Name, batchv1.JobNameLabel: j.Name,
 	} {
 		if _, ok := j.Spec.Template.Labels[key]; !ok {
 			j.Spec.Template.Labels[key] = value
@@ -66,11 +87,15 @@ func generateSelector(j *batchv1.Job) {
 }
 
 func defaultJob(j *batchv1.Job) {
-	// A job without labels has those of its pods.
-	if len(j.Labels) == 0 {
-		j.Labels = j.Spec.Template.DeepCopy().Labels
-	}
+	labelAsPods(j)
 	defaultJobSpec(&j.Spec)
+}
+
+// labelAsPods gives a job without labels those of its pods.
+func labelAsPods(j *batchv1.Job) {
+	if len(j.Labels) == 0 {
+		j.Labels = maps.Clone(j.Spec.Template.Labels)
+	}
 }
 
 // defaultJobSpec fills in a job.
@@ -135,27 +160,28 @@ func jobColumns() []kinds.Column {
 	return append(columns, strategy.SelectorColumn(batchv1.JobSpec{}.SwaggerDoc()["selector"], func(j *batchv1.Job) *metav1.LabelSelector { return j.Spec.Selector }))
 }
 
-func jobStatus(j *batchv1.Job) string {
-	is := func(t batchv1.JobConditionType) bool {
-		for _, c := range j.Status.Conditions {
-			if c.Type == t {
-				return c.Status == corev1.ConditionTrue
-			}
-		}
-		return false
+// jobWarnings of a job, or of the template of one.
+func jobWarnings(name string, spec *batchv1.JobSpec, before *corev1.PodTemplateSpec, path *field.Path) []string {
+	out := core.WorkloadWarnings(name, &spec.Template, before, path.Child("template"))
+	if indexed(spec) && strategy.Count(spec.Completions) > manyCompletions && strategy.Count(spec.Parallelism) > maxManyParallelism {
+		out = append(out, "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
 	}
+	return out
+}
+
+func jobStatus(j *batchv1.Job) string {
 	switch {
-	case is(batchv1.JobComplete):
+	case is(&j.Status, batchv1.JobComplete):
 		return "Complete"
-	case is(batchv1.JobFailed):
+	case is(&j.Status, batchv1.JobFailed):
 		return "Failed"
 	case j.DeletionTimestamp != nil:
 		return "Terminating"
-	case is(batchv1.JobSuspended):
+	case is(&j.Status, batchv1.JobSuspended):
 		return "Suspended"
-	case is(batchv1.JobFailureTarget):
+	case is(&j.Status, batchv1.JobFailureTarget):
 		return "FailureTarget"
-	case is(batchv1.JobSuccessCriteriaMet):
+	case is(&j.Status, batchv1.JobSuccessCriteriaMet):
 		return "SuccessCriteriaMet"
 	}
 	return "Running"

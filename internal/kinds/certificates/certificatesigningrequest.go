@@ -4,6 +4,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -22,10 +23,31 @@ func certificateSigningRequest() *kinds.Kind {
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
-		PrepareUpdate:            split.PrepareUpdate,
+		// A request says what its sender asked for; it cannot be rewritten.
+		PrepareUpdate: strategy.PrepareUpdate(func(r, old *certificatesv1.CertificateSigningRequest) {
+			r.Spec, r.Status = old.Spec, old.Status
+		}),
+		ValidateName: pathvalidation.ValidatePathSegmentName,
+		Validate:     strategy.Validate(validateRequest),
 		Subresources: map[string]*kinds.Subresource{
-			"approval": {PrepareUpdate: split.PrepareStatus, Verbs: []string{"get", "patch", "update"}},
-			"status":   split.Status(),
+			"approval": {
+				Verbs: strategy.View(),
+				PrepareUpdate: strategy.PrepareUpdate(func(r, old *certificatesv1.CertificateSigningRequest) {
+					conditions := r.Status.Conditions
+					r.Spec, r.Status = old.Spec, old.Status
+					r.Status.Conditions = conditions
+					stampConditions(conditions, old.Status.Conditions)
+				}),
+				ValidateUpdate: strategy.ValidateUpdate(validateApproval),
+			},
+			"status": {
+				Verbs: strategy.View(),
+				PrepareUpdate: strategy.PrepareUpdate(func(r, old *certificatesv1.CertificateSigningRequest) {
+					r.Spec = old.Spec
+					stampConditions(r.Status.Conditions, old.Status.Conditions)
+				}),
+				ValidateUpdate: strategy.ValidateUpdate(validateIssue),
+			},
 		},
 		SelectableFields: strategy.Fields(func(r *certificatesv1.CertificateSigningRequest) fields.Set {
 			return fields.Set{"spec.signerName": r.Spec.SignerName}

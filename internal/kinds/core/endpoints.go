@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,7 +27,8 @@ func endpoints() *kinds.Kind {
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 		Validate:                 strategy.Validate(validateEndpoints),
-		ValidateUpdate:           strategy.ValidateUpdate(func(e, _ *corev1.Endpoints) field.ErrorList { return validateEndpoints(e) }),
+		ValidateUpdate:           strategy.ValidateUpdate(validateEndpointsUpdate),
+		Warnings:                 strategy.Warnings(endpointsWarnings),
 		Columns: []kinds.Column{
 			strategy.Name(),
 			strategy.Column("Endpoints", "string", corev1.Endpoints{}.SwaggerDoc()["subsets"], func(e *corev1.Endpoints) any { return endpointsCell(e) }),
@@ -75,8 +77,17 @@ func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 	return c.List
 }
 
+// validateEndpointsUpdate lets subsets stay that were valid once.
+func validateEndpointsUpdate(e, old *corev1.Endpoints) field.ErrorList {
+	errs := validateEndpoints(e)
+	if len(errs) > 0 && equality.Semantic.DeepEqual(e.Subsets, old.Subsets) {
+		return nil
+	}
+	return errs
+}
+
 func validateEndpointAddress(c *check.Errors, a *corev1.EndpointAddress, path *field.Path) {
-	c.Add(validation.IsValidIPForLegacyField(path.Child("ip"), a.IP, false, nil))
+	c.Add(validation.IsValidIPForLegacyField(path.Child("ip"), a.IP, true, nil))
 	if a.Hostname != "" {
 		c.Label(path, "hostname", a.Hostname)
 	}
@@ -84,6 +95,15 @@ func validateEndpointAddress(c *check.Errors, a *corev1.EndpointAddress, path *f
 		c.Subdomain(path, "nodeName", *a.NodeName)
 	}
 	ValidateEndpointIP(c, a.IP, path.Child("ip"))
+}
+
+// endpointsWarnings: the kind is deprecated, and what keeps one anyway would
+// rather not be told at every write.
+func endpointsWarnings(e, old *corev1.Endpoints) []string {
+	if old == nil {
+		return []string{"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+	}
+	return nil
 }
 
 // ValidateEndpointIP refuses addresses that mean another machine on every

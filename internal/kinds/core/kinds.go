@@ -16,6 +16,7 @@ var v1 = schema.GroupVersion{Group: "", Version: "v1"}
 func Kinds() []*kinds.Kind {
 	return []*kinds.Kind{
 		binding(),
+		componentStatus(),
 		configMap(),
 		endpoints(),
 		event(),

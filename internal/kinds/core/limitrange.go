@@ -3,6 +3,7 @@ package core
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -16,6 +17,8 @@ func limitRange() *kinds.Kind {
 		Versions:                 []kinds.Version{strategy.Version[corev1.LimitRange, corev1.LimitRangeList](v1, defaultLimitRange)},
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
+		Validate:                 strategy.Validate(validateLimitRange),
+		ValidateUpdate:           strategy.ValidateUpdate(func(r, _ *corev1.LimitRange) field.ErrorList { return validateLimitRange(r) }),
 		Columns: []kinds.Column{
 			strategy.Name(),
 			strategy.CreatedAt(),

@@ -147,7 +147,7 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	checkNode(&c, n)
 	path := field.NewPath("spec", "podCIDRs")
 	for i, cidr := range n.Spec.PodCIDRs {
-		c.Add(validation.IsValidCIDR(path.Index(i), cidr))
+		c.Add(validation.IsValidCIDRForLegacyField(path.Index(i), cidr, true, nil))
 	}
 	if len(n.Spec.PodCIDRs) > 1 {
 		if dual, err := netutils.IsDualStackCIDRStrings(n.Spec.PodCIDRs); err != nil || !dual || len(n.Spec.PodCIDRs) > 2 {

@@ -3,11 +3,10 @@ package core
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
-	"github.com/setpoint-project/setpoint/internal/kinds/check"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -22,10 +21,16 @@ func persistentVolume() *kinds.Kind {
 		PrepareCreate: strategy.PrepareCreate(func(v *corev1.PersistentVolume) {
 			v.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: new(metav1.Now())}
 		}),
-		PrepareUpdate: split.PrepareUpdate,
-		Validate:      strategy.Validate(validatePersistentVolume),
-		Subresources:  map[string]*kinds.Subresource{"status": split.Status()},
-		Columns:       volumeColumns(),
+		PrepareUpdate:  split.PrepareUpdate,
+		Validate:       strategy.Validate(validatePersistentVolume),
+		ValidateUpdate: strategy.ValidateUpdate(validatePersistentVolumeUpdate),
+		Warnings:       strategy.Warnings(persistentVolumeWarnings),
+		Subresources: map[string]*kinds.Subresource{
+			"status": {Verbs: strategy.View(), PrepareUpdate: strategy.PrepareUpdate(prepareVolumeStatus)},
+		},
+		SelectableFields: strategy.Fields(func(v *corev1.PersistentVolume) fields.Set { return fields.Set{"name": v.Name} }),
+		FieldNames:       []string{"name"},
+		Columns:          volumeColumns(),
 	}
 }
 
@@ -60,37 +65,13 @@ func defaultPersistentVolume(v *corev1.PersistentVolume) {
 	}
 }
 
-func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
-	var c check.Errors
-	spec, path := &v.Spec, field.NewPath("spec")
-	validateAccessModes(&c, spec.AccessModes, path, "")
-	if len(spec.Capacity) == 0 {
-		c.Required(path, "capacity", "")
-	} else if size, ok := spec.Capacity[corev1.ResourceStorage]; !ok || len(spec.Capacity) > 1 {
-		check.Among(&c, path, "capacity", sorted(spec.Capacity)[0], corev1.ResourceStorage)
-	} else if size.Sign() <= 0 {
-		c.Invalid(path.Child("capacity").Key(string(corev1.ResourceStorage)), "", size.String(), notPositive)
+// prepareVolumeStatus notes when a volume's phase changed, unless the writer
+// did.
+func prepareVolumeStatus(v, old *corev1.PersistentVolume) {
+	v.Spec = old.Spec
+	if v.Status.Phase != old.Status.Phase && (v.Status.LastPhaseTransitionTime == nil || v.Status.LastPhaseTransitionTime.Equal(old.Status.LastPhaseTransitionTime)) {
+		v.Status.LastPhaseTransitionTime = new(metav1.Now())
 	}
-	check.OneOf(&c, path, "persistentVolumeReclaimPolicy", spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
-	if spec.StorageClassName != "" {
-		c.Subdomain(path, "storageClassName", spec.StorageClassName)
-	}
-	if spec.PersistentVolumeSource == (corev1.PersistentVolumeSource{}) {
-		c.Required(path, "", "must specify a volume type")
-	}
-	if spec.VolumeMode != nil {
-		check.Among(&c, path, "volumeMode", *spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
-	}
-	if a := spec.NodeAffinity; a != nil {
-		if a.Required == nil {
-			c.Required(path.Child("nodeAffinity"), "required", "must specify required node constraints")
-		} else {
-			ValidateNodeSelector(&c, a.Required, path.Child("nodeAffinity", "required"))
-		}
-	} else if spec.Local != nil {
-		c.Required(path, "nodeAffinity", "Local volume requires node affinity")
-	}
-	return c.List
 }
 
 func volumeColumns() []kinds.Column {

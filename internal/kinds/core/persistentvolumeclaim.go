@@ -1,15 +1,15 @@
 package core
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
-	"github.com/setpoint-project/setpoint/internal/kinds/check"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -23,15 +23,22 @@ func persistentVolumeClaim() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate: strategy.PrepareCreate(func(c *corev1.PersistentVolumeClaim) {
 			c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+			normalizeSources(&c.Spec, nil)
 		}),
-		PrepareUpdate: split.PrepareUpdate,
-		Validate: strategy.Validate(func(claim *corev1.PersistentVolumeClaim) field.ErrorList {
-			var c check.Errors
-			validateClaimSpec(&c, &claim.Spec, field.NewPath("spec"))
-			return c.List
-		}),
-		Subresources: map[string]*kinds.Subresource{"status": split.Status()},
-		Columns:      claimColumns(),
+		PrepareUpdate: func(ctx context.Context, obj, old kinds.Object) {
+			split.PrepareUpdate(ctx, obj, old)
+			// Clients of old send the older field only.
+			normalizeSources(&obj.(*corev1.PersistentVolumeClaim).Spec, &old.(*corev1.PersistentVolumeClaim).Spec)
+		},
+		Validate:       strategy.Validate(validateClaim),
+		ValidateUpdate: strategy.ValidateUpdate(validateClaimUpdate),
+		Warnings:       strategy.Warnings(claimWarnings),
+		Subresources: map[string]*kinds.Subresource{
+			"status": {Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateClaimStatus)},
+		},
+		SelectableFields: strategy.Fields(func(c *corev1.PersistentVolumeClaim) fields.Set { return fields.Set{"name": c.Name} }),
+		FieldNames:       []string{"name"},
+		Columns:          claimColumns(),
 	}
 }
 

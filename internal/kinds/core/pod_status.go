@@ -77,8 +77,8 @@ func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
 	staysEnded(&c, pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses, path.Child("initContainerStatuses"), &old.Spec, old.Spec.InitContainers)
 	staysEnded(&c, pod.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses, path.Child("ephemeralContainerStatuses"), &corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}, nil)
 	validateClaimStatuses(&c, pod, path.Child("resourceClaimStatuses"))
-	validatePodIPs(&c, pod, path)
-	validateHostIPs(&c, pod, path)
+	validatePodIPs(&c, pod, old, path)
+	validateHostIPs(&c, pod, old, path)
 	return c.List
 }
 
@@ -153,22 +153,28 @@ func onePerFamily(c *check.Errors, path *field.Path, name string, ips []string, 
 	}
 }
 
-func validatePodIPs(c *check.Errors, pod *corev1.Pod, path *field.Path) {
-	var ips []string
+func validatePodIPs(c *check.Errors, pod, old *corev1.Pod, path *field.Path) {
+	var before, ips []string
+	for _, ip := range old.Status.PodIPs {
+		before = append(before, ip.IP)
+	}
 	for i, ip := range pod.Status.PodIPs {
-		c.Add(validation.IsValidIP(path.Child("podIPs").Index(i), ip.IP))
+		c.Add(validation.IsValidIPForLegacyField(path.Child("podIPs").Index(i), ip.IP, true, before))
 		ips = append(ips, ip.IP)
 	}
 	onePerFamily(c, path, "podIPs", ips, pod.Status.PodIPs)
 }
 
-func validateHostIPs(c *check.Errors, pod *corev1.Pod, path *field.Path) {
-	var ips []string
+func validateHostIPs(c *check.Errors, pod, old *corev1.Pod, path *field.Path) {
+	var before, ips []string
+	for _, ip := range old.Status.HostIPs {
+		before = append(before, ip.IP)
+	}
 	for i, ip := range pod.Status.HostIPs {
 		if i == 0 && ip.IP != pod.Status.HostIP {
 			c.Invalid(path.Child("hostIPs").Index(0), "ip", ip.IP, "must be equal to `hostIP`")
 		}
-		c.Add(validation.IsValidIP(path.Child("hostIPs").Index(i), ip.IP))
+		c.Add(validation.IsValidIPForLegacyField(path.Child("hostIPs").Index(i), ip.IP, true, before))
 		ips = append(ips, ip.IP)
 	}
 	onePerFamily(c, path, "hostIPs", ips, pod.Status.HostIPs)

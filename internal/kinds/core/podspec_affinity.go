@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,7 +165,7 @@ func (s *specCheck) keysRepeated(t *corev1.PodAffinityTerm, path *field.Path) {
 		}
 	}
 	for i, key := range t.MatchLabelKeys {
-		if contains(t.MismatchLabelKeys, key) {
+		if slices.Contains(t.MismatchLabelKeys, key) {
 			s.Invalid(path.Child("matchLabelKeys").Index(i), "", key, "exists in both matchLabelKeys and mismatchLabelKeys")
 		}
 	}

@@ -20,7 +20,7 @@ const (
 func (s *specCheck) validateDNS(path *field.Path) {
 	for i, alias := range s.spec.HostAliases {
 		p := path.Child("hostAliases").Index(i)
-		s.Add(validation.IsValidIP(p.Child("ip"), alias.IP))
+		s.Add(validation.IsValidIPForLegacyField(p.Child("ip"), alias.IP, true, nil))
 		for j, name := range alias.Hostnames {
 			s.Subdomain(p.Child("hostnames").Index(j), "", name)
 		}
@@ -46,7 +46,7 @@ func (s *specCheck) validateDNSConfig(config *corev1.PodDNSConfig, path *field.P
 		s.Invalid(path, "nameservers", config.Nameservers, fmt.Sprintf("must not have more than %v nameservers", maxNameservers))
 	}
 	for i, server := range config.Nameservers {
-		s.Add(validation.IsValidIP(path.Child("nameservers").Index(i), server))
+		s.Add(validation.IsValidIPForLegacyField(path.Child("nameservers").Index(i), server, true, nil))
 	}
 	if len(config.Searches) > maxSearches {
 		s.Invalid(path, "searches", config.Searches, fmt.Sprintf("must not have more than %v search paths", maxSearches))

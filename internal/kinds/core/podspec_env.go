@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -136,15 +137,6 @@ var (
 	}
 )
 
-func contains(list []string, v string) bool {
-	for _, l := range list {
-		if l == v {
-			return true
-		}
-	}
-	return false
-}
-
 // validateFieldRef checks a reference to a field of the pod:
 // metadata.labels['key'] or one of the allowed names.
 func validateFieldRef(c *check.Errors, ref *corev1.ObjectFieldSelector, allowed []string, path *field.Path) {
@@ -175,7 +167,7 @@ func validateFieldRef(c *check.Errors, ref *corev1.ObjectFieldSelector, allowed 
 	if name == "spec.host" { // its name long ago
 		name = "spec.nodeName"
 	}
-	if !contains(fieldLabels, name) {
+	if !slices.Contains(fieldLabels, name) {
 		c.Invalid(path, "fieldPath", ref.FieldPath, fmt.Sprintf("error converting fieldPath: field label not supported: %s", ref.FieldPath))
 		return
 	}
@@ -236,7 +228,7 @@ func validateDivisor(c *check.Errors, ref *corev1.ResourceFieldSelector, path *f
 	case unit != "memory":
 		return
 	}
-	if !contains(strings.Split(byteDivisors, ", "), divisor) {
+	if !slices.Contains(strings.Split(byteDivisors, ", "), divisor) {
 		c.Invalid(path, "divisor", ref.Resource, "only divisor's values "+byteDivisors+" are supported with the "+unit+" resource")
 	}
 }

@@ -111,6 +111,13 @@ func validateQuantity(c *check.Errors, name corev1.ResourceName, q apiresource.Q
 	}
 }
 
+// ValidateOverhead checks what a pod costs besides its containers.
+func ValidateOverhead(c *check.Errors, list corev1.ResourceList, path *field.Path) {
+	s := &specCheck{}
+	s.validateRequirements(&corev1.ResourceRequirements{Limits: list}, path, s.containerResourceName)
+	c.Add(s.List)
+}
+
 func (s *specCheck) validateRequirements(r *corev1.ResourceRequirements, path *field.Path, checkName func(corev1.ResourceName, *field.Path)) {
 	compute, huge := false, false
 	each := func(list corev1.ResourceList, path *field.Path) {

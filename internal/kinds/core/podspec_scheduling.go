@@ -31,7 +31,7 @@ func (s *specCheck) validateScheduling(path *field.Path) {
 		s.validateSpread(i, path.Child("topologySpreadConstraints").Index(i))
 	}
 	if len(s.spec.Tolerations) > 0 {
-		validateTolerations(&s.Errors, s.spec.Tolerations, path.Child("tolerations"))
+		ValidateTolerations(&s.Errors, s.spec.Tolerations, path.Child("tolerations"))
 	}
 }
 
@@ -70,7 +70,8 @@ func (s *specCheck) validateSpread(index int, path *field.Path) {
 	s.Add(metavalidation.ValidateLabelSelector(spread.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("labelSelector")))
 }
 
-func validateTolerations(c *check.Errors, list []corev1.Toleration, path *field.Path) {
+// ValidateTolerations checks tolerations of a pod, or of a class of pods.
+func ValidateTolerations(c *check.Errors, list []corev1.Toleration, path *field.Path) {
 	for i := range list {
 		t, p := &list[i], path.Index(i)
 		if t.Key != "" {

@@ -228,7 +228,7 @@ func (s *specCheck) validateStorageOS(source *corev1.StorageOSVolumeSource, at *
 const maxDriverName = 63
 
 func (s *specCheck) validateCSI(source *corev1.CSIVolumeSource, at *field.Path) {
-	validateDriver(&s.Errors, source.Driver, at, "driver")
+	ValidateDriver(&s.Errors, source.Driver, at, "driver")
 	if ref := source.NodePublishSecretRef; ref != nil {
 		if ref.Name == "" {
 			s.Required(at.Child("nodePublishSecretRef"), "name", "")
@@ -238,7 +238,8 @@ func (s *specCheck) validateCSI(source *corev1.CSIVolumeSource, at *field.Path) 
 	}
 }
 
-func validateDriver(c *check.Errors, driver string, at *field.Path, name string) {
+// ValidateDriver checks the name of a CSI driver.
+func ValidateDriver(c *check.Errors, driver string, at *field.Path, name string) {
 	if driver == "" {
 		c.Required(at, name, "")
 	}

@@ -24,7 +24,14 @@ func podTemplate() *kinds.Kind {
 		PrepareUpdate:            split.PrepareUpdate,
 		Validate:                 strategy.Validate(validatePodTemplate),
 		ValidateUpdate:           strategy.ValidateUpdate(func(t, _ *corev1.PodTemplate) field.ErrorList { return validatePodTemplate(t) }),
-		Columns:                  podTemplateColumns(),
+		Warnings: strategy.Warnings(func(t, old *corev1.PodTemplate) []string {
+			var before *corev1.PodTemplateSpec
+			if old != nil {
+				before = &old.Template
+			}
+			return PodTemplateWarnings(&t.Template, before, field.NewPath("template"))
+		}),
+		Columns: podTemplateColumns(),
 	}
 }
 

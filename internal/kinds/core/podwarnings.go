@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -14,6 +15,18 @@ func PodTemplateWarnings(template, old *corev1.PodTemplateSpec, path *field.Path
 		return nil
 	}
 	return podSpecWarnings(&template.Spec, path.Child("spec"))
+}
+
+// WorkloadWarnings warns of the template of a kind that makes pods, and of the
+// kind's name, which becomes a part of theirs.
+func WorkloadWarnings(name string, template, old *corev1.PodTemplateSpec, path *field.Path) []string {
+	var out []string
+	if old == nil {
+		if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
+			out = append(out, fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", bad))
+		}
+	}
+	return append(out, PodTemplateWarnings(template, old, path)...)
 }
 
 // podSpecWarnings with paths below path; nil is a pod's own spec.

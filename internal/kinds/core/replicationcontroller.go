@@ -29,11 +29,21 @@ func replicationController() *kinds.Kind {
 		ValidateUpdate: strategy.ValidateUpdate(func(r, _ *corev1.ReplicationController) field.ErrorList {
 			return validateReplicationController(r)
 		}),
+		Warnings: strategy.Warnings(func(r, old *corev1.ReplicationController) []string {
+			if r.Spec.Template == nil {
+				return nil
+			}
+			var before *corev1.PodTemplateSpec
+			if old != nil && old.Spec.Template != nil {
+				before = old.Spec.Template
+			}
+			return WorkloadWarnings(r.Name, r.Spec.Template, before, field.NewPath("spec", "template"))
+		}),
 		Subresources: map[string]*kinds.Subresource{
 			"scale": strategy.Scale(func(r *corev1.ReplicationController) strategy.Replicas {
 				return strategy.Replicas{Want: &r.Spec.Replicas, Have: r.Status.Replicas, Selector: labels.Set(r.Spec.Selector).String()}
 			}),
-			"status": split.Status(),
+			"status": {Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateReplicationControllerStatus)},
 		},
 		SelectableFields: strategy.Fields(func(r *corev1.ReplicationController) fields.Set {
 			return fields.Set{"status.replicas": strconv.Itoa(int(r.Status.Replicas))}
@@ -97,5 +107,25 @@ func validateReplicationController(r *corev1.ReplicationController) field.ErrorL
 	if t.Spec.ActiveDeadlineSeconds != nil {
 		c.Forbidden(p.Child("spec"), "activeDeadlineSeconds", "activeDeadlineSeconds in ReplicationController is not Supported")
 	}
+	return c.List
+}
+
+func validateReplicationControllerStatus(r, _ *corev1.ReplicationController) field.ErrorList {
+	var c check.Errors
+	s, path := &r.Status, field.NewPath("status")
+	c.NonNegative(path, "replicas", int64(s.Replicas))
+	c.NonNegative(path, "fullyLabeledReplicas", int64(s.FullyLabeledReplicas))
+	c.NonNegative(path, "readyReplicas", int64(s.ReadyReplicas))
+	c.NonNegative(path, "availableReplicas", int64(s.AvailableReplicas))
+	c.NonNegative(path, "observedGeneration", s.ObservedGeneration)
+	noMore := func(name string, n, of int32, what string) {
+		if n > of {
+			c.Invalid(path, name, n, "cannot be greater than "+what)
+		}
+	}
+	noMore("fullyLabeledReplicas", s.FullyLabeledReplicas, s.Replicas, "status.replicas")
+	noMore("readyReplicas", s.ReadyReplicas, s.Replicas, "status.replicas")
+	noMore("availableReplicas", s.AvailableReplicas, s.Replicas, "status.replicas")
+	noMore("availableReplicas", s.AvailableReplicas, s.ReadyReplicas, "readyReplicas")
 	return c.List
 }

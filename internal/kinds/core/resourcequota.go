@@ -21,8 +21,10 @@ func resourceQuota() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
+		Validate:                 strategy.Validate(validateResourceQuota),
+		ValidateUpdate:           strategy.ValidateUpdate(validateResourceQuotaUpdate),
 		Subresources: map[string]*kinds.Subresource{
-			"status": split.Status(),
+			"status": {Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateResourceQuotaStatus)},
 		},
 		Columns: []kinds.Column{
 			strategy.Name(),

@@ -30,7 +30,7 @@ func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	if healthChecked(s) && healthChecked(old) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		c.Forbidden(path, "healthCheckNodePort", "field is immutable")
 	}
-	c.Add(validateService(s))
+	c.Add(validateServiceSince(s, old))
 	return c.List
 }
 
@@ -84,17 +84,21 @@ func familiesKept(c *check.Errors, s, old *corev1.Service, path *field.Path) {
 	}
 }
 
-func validateServiceStatus(s, _ *corev1.Service) field.ErrorList {
+func validateServiceStatus(s, old *corev1.Service) field.ErrorList {
 	var c check.Errors
 	path := field.NewPath("status", "loadBalancer", "ingress")
 	if !balanced(s) && len(s.Status.LoadBalancer.Ingress) > 0 {
 		c.Forbidden(path, "", "may only be used when `spec.type` is 'LoadBalancer'")
 		return c.List
 	}
+	var before []string
+	for _, in := range old.Status.LoadBalancer.Ingress {
+		before = append(before, in.IP)
+	}
 	for i, in := range s.Status.LoadBalancer.Ingress {
 		p := path.Index(i)
 		if in.IP != "" {
-			c.Add(validation.IsValidIPForLegacyField(p.Child("ip"), in.IP, false, nil))
+			c.Add(validation.IsValidIPForLegacyField(p.Child("ip"), in.IP, true, before))
 		}
 		switch {
 		case in.IPMode == nil && in.IP != "":

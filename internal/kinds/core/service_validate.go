@@ -26,6 +26,12 @@ const maxAffinitySeconds = 24 * 60 * 60
 const onlyBalanced = "may only be used when `type` is 'LoadBalancer'"
 
 func validateService(s *corev1.Service) field.ErrorList {
+	return validateServiceSince(s, &corev1.Service{})
+}
+
+// validateServiceSince lets addresses stay that were there before they had to be
+// written in one way only.
+func validateServiceSince(s, old *corev1.Service) field.ErrorList {
 	var c check.Errors
 	path := field.NewPath("spec")
 	validateTopologyAnnotations(&c, s)
@@ -38,17 +44,17 @@ func validateService(s *corev1.Service) field.ErrorList {
 		c.Add(metavalidation.ValidateLabels(s.Spec.Selector, path.Child("selector")))
 	}
 	validateSessionAffinity(&c, s, path)
-	validateClusterIPs(&c, s, path)
+	validateClusterIPs(&c, s, old.Spec.ClusterIPs, path)
 	for i, ip := range s.Spec.ExternalIPs {
 		p := path.Child("externalIPs").Index(i)
-		if bad := validation.IsValidIPForLegacyField(p, ip, false, nil); len(bad) > 0 {
+		if bad := validation.IsValidIPForLegacyField(p, ip, true, old.Spec.ExternalIPs); len(bad) > 0 {
 			c.Add(bad)
 		} else {
 			ValidateEndpointIP(&c, ip, p)
 		}
 	}
 	check.OneOf(&c, path, "type", s.Spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
-	validateSourceRanges(&c, s, path)
+	validateSourceRanges(&c, s, old, path)
 	if s.Spec.AllocateLoadBalancerNodePorts != nil && !balanced(s) {
 		c.Forbidden(path, "allocateLoadBalancerNodePorts", onlyBalanced)
 	}
@@ -160,7 +166,7 @@ func validateSessionAffinity(c *check.Errors, s *corev1.Service, path *field.Pat
 }
 
 // validateClusterIPs checks addresses, their families, and that the two agree.
-func validateClusterIPs(c *check.Errors, s *corev1.Service, path *field.Path) {
+func validateClusterIPs(c *check.Errors, s *corev1.Service, before []string, path *field.Path) {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return
 	}
@@ -184,12 +190,12 @@ func validateClusterIPs(c *check.Errors, s *corev1.Service, path *field.Path) {
 	if policy := s.Spec.IPFamilyPolicy; policy != nil {
 		check.Among(c, path, "ipFamilyPolicy", *policy, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)
 	}
-	if validClusterIPs(c, ips, path) && !headless(s) {
+	if validClusterIPs(c, ips, before, path) && !headless(s) {
 		familiesAgree(c, s, path)
 	}
 }
 
-func validClusterIPs(c *check.Errors, ips []string, path *field.Path) (valid bool) {
+func validClusterIPs(c *check.Errors, ips, before []string, path *field.Path) (valid bool) {
 	valid = true
 	for i, ip := range ips {
 		if i == 0 && ip == corev1.ClusterIPNone {
@@ -199,7 +205,7 @@ func validClusterIPs(c *check.Errors, ips []string, path *field.Path) (valid boo
 			}
 			continue
 		}
-		if bad := validation.IsValidIPForLegacyField(path.Child("clusterIPs").Index(i), ip, false, nil); len(bad) > 0 {
+		if bad := validation.IsValidIPForLegacyField(path.Child("clusterIPs").Index(i), ip, true, before); len(bad) > 0 {
 			valid = false
 			c.Add(bad)
 		}
@@ -227,14 +233,18 @@ func familiesAgree(c *check.Errors, s *corev1.Service, path *field.Path) {
 	}
 }
 
-func validateSourceRanges(c *check.Errors, s *corev1.Service, path *field.Path) {
+func validateSourceRanges(c *check.Errors, s, old *corev1.Service, path *field.Path) {
 	if len(s.Spec.LoadBalancerSourceRanges) > 0 {
 		p := path.Child("LoadBalancerSourceRanges") // upstream's spelling
 		if !balanced(s) {
 			c.Forbidden(p, "", onlyBalanced)
 		}
+		var before []string
+		for _, cidr := range old.Spec.LoadBalancerSourceRanges {
+			before = append(before, strings.TrimSpace(cidr))
+		}
 		for i, cidr := range s.Spec.LoadBalancerSourceRanges {
-			c.Add(validation.IsValidCIDRForLegacyField(p.Index(i), strings.TrimSpace(cidr), false, nil))
+			c.Add(validation.IsValidCIDRForLegacyField(p.Index(i), strings.TrimSpace(cidr), true, before))
 		}
 		return
 	}
@@ -246,9 +256,12 @@ func validateSourceRanges(c *check.Errors, s *corev1.Service, path *field.Path) 
 	if !balanced(s) {
 		c.Forbidden(p, "", onlyBalanced)
 	}
+	if value == old.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] {
+		return
+	}
 	if value = strings.TrimSpace(value); value != "" {
 		for cidr := range strings.SplitSeq(value, ",") {
-			c.Add(validation.IsValidCIDRForLegacyField(p, strings.TrimSpace(cidr), false, nil))
+			c.Add(validation.IsValidCIDRForLegacyField(p, strings.TrimSpace(cidr), true, nil))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -176,7 +177,7 @@ func validateHints(c *check.Errors, h *discoveryv1.EndpointHints, path *field.Pa
 func validateAddress(c *check.Errors, address string, t discoveryv1.AddressType, path *field.Path) {
 	switch t {
 	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
-		if bad := validation.IsValidIPForLegacyField(path, address, false, nil); len(bad) > 0 {
+		if bad := validation.IsValidIPForLegacyField(path, address, true, nil); len(bad) > 0 {
 			c.Add(bad)
 		} else if v6 := netutils.IsIPv6String(address); v6 != (t == discoveryv1.AddressTypeIPv6) {
 			c.Invalid(path, "", address, fmt.Sprintf("must be a valid %s address", t))
@@ -225,6 +226,9 @@ func validateEndpointSliceUpdate(s, old *discoveryv1.EndpointSlice) field.ErrorL
 	errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
 		return strings.HasSuffix(e.Field, ".deprecatedTopology["+corev1.LabelHostname+"]") && hostnameLabelled(old)
 	})
+	if len(errs) > 0 && equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) { // they were valid once
+		errs = slices.DeleteFunc(errs, func(e *field.Error) bool { return strings.HasPrefix(e.Field, "endpoints[") })
+	}
 	c := check.Errors{List: errs}
 	if s.AddressType != old.AddressType {
 		c.Immutable(field.NewPath("addressType"), "", s.AddressType)

@@ -3,6 +3,7 @@ package flowcontrol
 import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -17,6 +18,8 @@ func flowSchema() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
+		Validate:                 strategy.Validate(validateFlowSchema),
+		ValidateUpdate:           strategy.ValidateUpdate(func(s, _ *flowcontrolv1.FlowSchema) field.ErrorList { return validateFlowSchema(s) }),
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.StatusOnly(),
 		},

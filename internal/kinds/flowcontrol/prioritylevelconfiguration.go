@@ -1,10 +1,14 @@
 package flowcontrol
 
 import (
+	"fmt"
+
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/check"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -17,6 +21,8 @@ func priorityLevelConfiguration() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
+		Validate:                 strategy.Validate(validateLevel),
+		ValidateUpdate:           strategy.ValidateUpdate(func(p, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList { return validateLevel(p) }),
 		Subresources: map[string]*kinds.Subresource{
 			"status": split.StatusOnly(),
 		},
@@ -82,4 +88,89 @@ func queuing(p *flowcontrolv1.PriorityLevelConfiguration, number func(*flowcontr
 		return "<none>"
 	}
 	return int64(number(p.Spec.Limited.LimitResponse.Queuing))
+}
+
+const (
+	maxQueues = 10_000_000
+	maxHand   = 100
+)
+
+func validateLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
+	var c check.Errors
+	spec, path := &p.Spec, field.NewPath("spec")
+	if exempted := p.Name == exempt; exempted != (spec.Type == flowcontrolv1.PriorityLevelEnablementExempt) && spec.Type != "" {
+		c.Invalid(path, "type", spec.Type, "type must be 'Exempt' if and only if name is 'exempt'")
+	}
+	switch spec.Type {
+	case flowcontrolv1.PriorityLevelEnablementExempt:
+		if spec.Limited != nil {
+			c.Forbidden(path, "limited", "must be nil if the type is not Limited")
+		}
+		if e := spec.Exempt; e != nil {
+			validateShares(&c, e.NominalConcurrencyShares, e.LendablePercent, path.Child("exempt"))
+		}
+	case flowcontrolv1.PriorityLevelEnablementLimited:
+		if spec.Exempt != nil {
+			c.Forbidden(path, "exempt", "must be nil if the type is Limited")
+		}
+		if spec.Limited == nil {
+			c.Required(path, "limited", "must not be empty when type is Limited")
+		} else {
+			validateLimited(&c, spec.Limited, path.Child("limited"))
+		}
+	default:
+		check.Among(&c, path, "type", spec.Type, flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)
+	}
+	return c.List
+}
+
+func validateShares(c *check.Errors, nominal, lendable *int32, path *field.Path) {
+	if nominal != nil && *nominal < 0 {
+		c.Invalid(path, "nominalConcurrencyShares", *nominal, "must be a non-negative integer")
+	}
+	if lendable != nil && (*lendable < 0 || *lendable > 100) {
+		c.Invalid(path, "lendablePercent", *lendable, "must be between 0 and 100, inclusive")
+	}
+}
+
+func validateLimited(c *check.Errors, l *flowcontrolv1.LimitedPriorityLevelConfiguration, path *field.Path) {
+	validateShares(c, l.NominalConcurrencyShares, l.LendablePercent, path)
+	if n := l.BorrowingLimitPercent; n != nil && *n < 0 {
+		c.Invalid(path, "borrowingLimitPercent", *n, "if specified, must be a non-negative integer")
+	}
+	r, p := &l.LimitResponse, path.Child("limitResponse")
+	switch r.Type {
+	case flowcontrolv1.LimitResponseTypeReject:
+		if r.Queuing != nil {
+			c.Forbidden(p, "queuing", "must be nil if limited.limitResponse.type is not Limited")
+		}
+	case flowcontrolv1.LimitResponseTypeQueue:
+		if r.Queuing == nil {
+			c.Required(p, "queuing", "must not be empty if limited.limitResponse.type is Limited")
+		} else {
+			validateQueuing(c, r.Queuing, p.Child("queuing"))
+		}
+	default:
+		check.Among(c, p, "type", r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)
+	}
+}
+
+func validateQueuing(c *check.Errors, q *flowcontrolv1.QueuingConfiguration, path *field.Path) {
+	if q.QueueLengthLimit <= 0 {
+		c.Invalid(path, "queueLengthLimit", q.QueueLengthLimit, "must be positive")
+	}
+	switch {
+	case q.Queues <= 0:
+		c.Invalid(path, "queues", q.Queues, "must be positive")
+	case q.Queues > maxQueues:
+		c.Invalid(path, "queues", q.Queues, fmt.Sprintf("must not be greater than %d", maxQueues))
+	}
+	switch {
+	case q.HandSize <= 0:
+		c.Invalid(path, "handSize", q.HandSize, "must be positive")
+	case q.HandSize > q.Queues:
+		c.Invalid(path, "handSize", q.HandSize, fmt.Sprintf("should not be greater than queues (%d)", q.Queues))
+	case q.HandSize > maxHand:
+		c.Invalid(path, "handSize", q.HandSize, fmt.Sprintf("must not be greater than %d", maxHand))
+	}
 }

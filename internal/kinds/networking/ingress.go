@@ -7,6 +7,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
@@ -22,8 +23,11 @@ func ingress() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
+		Validate:                 strategy.Validate(validateIngress),
+		ValidateUpdate:           strategy.ValidateUpdate(func(in, _ *networkingv1.Ingress) field.ErrorList { return validateIngressSpec(&in.Spec) }),
+		Warnings:                 strategy.Warnings(ingressWarnings),
 		Subresources: map[string]*kinds.Subresource{
-			"status": split.Status(),
+			"status": {Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateIngressStatus)},
 		},
 		Columns: []kinds.Column{
 			strategy.Name(),

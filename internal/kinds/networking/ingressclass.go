@@ -3,8 +3,11 @@ package networking
 import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/check"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -17,6 +20,14 @@ func ingressClass() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
+		Validate:                 strategy.Validate(validateIngressClass),
+		ValidateUpdate: strategy.ValidateUpdate(func(n, old *networkingv1.IngressClass) field.ErrorList {
+			c := check.Errors{List: validateIngressClass(n)}
+			if n.Spec.Controller != old.Spec.Controller {
+				c.Immutable(field.NewPath("spec"), "controller", n.Spec.Controller)
+			}
+			return c.List
+		}),
 		Columns: []kinds.Column{
 			strategy.Name(),
 			strategy.Column("Controller", "string", "Controller that is responsible for handling this class", func(o *networkingv1.IngressClass) any { return o.Spec.Controller }),
@@ -41,4 +52,37 @@ func parameters(ref *networkingv1.IngressClassParametersReference) string {
 		kind += "." + *ref.APIGroup
 	}
 	return kind + "/" + ref.Name
+}
+
+const maxController = 250
+
+func validateIngressClass(n *networkingv1.IngressClass) field.ErrorList {
+	var c check.Errors
+	path := field.NewPath("spec")
+	if len(n.Spec.Controller) > maxController {
+		c.TooLong(path, "controller", maxController)
+	}
+	c.Add(validation.IsDomainPrefixedPath(path.Child("controller"), n.Spec.Controller))
+	if n.Spec.Parameters != nil {
+		validateParameters(&c, n.Spec.Parameters, path.Child("parameters"))
+	}
+	return c.List
+}
+
+func validateParameters(c *check.Errors, ref *networkingv1.IngressClassParametersReference, path *field.Path) {
+	validateReference(c, ref.APIGroup, ref.Kind, ref.Name, path)
+	if ref.Scope == nil {
+		c.Required(path, "scope", "")
+		return
+	}
+	const cluster, namespace = networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace
+	check.Among(c, path, "scope", *ref.Scope, cluster, namespace)
+	switch {
+	case *ref.Scope == namespace && ref.Namespace == nil:
+		c.Required(path, "namespace", "`parameters.scope` is set to 'Namespace'")
+	case *ref.Scope == namespace:
+		c.Label(path, "namespace", *ref.Namespace)
+	case *ref.Scope == cluster && ref.Namespace != nil:
+		c.Forbidden(path, "namespace", "`parameters.scope` is set to 'Cluster'")
+	}
 }

@@ -2,10 +2,13 @@ package policy
 
 import (
 	policyv1 "k8s.io/api/policy/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/check"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -14,12 +17,14 @@ func podDisruptionBudget() *kinds.Kind {
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "poddisruptionbudgets"}, Kind: "PodDisruptionBudget", Singular: "poddisruptionbudget",
 		ShortNames: []string{"pdb"}, Namespaced: true,
-		StoragePrefix: "/registry/poddisruptionbudgets/",
-		Versions:      []kinds.Version{strategy.Version[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](v1, nil)},
-		PrepareCreate: split.PrepareCreate,
-		PrepareUpdate: split.PrepareUpdate,
+		StoragePrefix:  "/registry/poddisruptionbudgets/",
+		Versions:       []kinds.Version{strategy.Version[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](v1, nil)},
+		PrepareCreate:  split.PrepareCreate,
+		PrepareUpdate:  split.PrepareUpdate,
+		Validate:       strategy.Validate(validateBudget),
+		ValidateUpdate: strategy.ValidateUpdate(func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList { return validateBudget(b) }),
 		Subresources: map[string]*kinds.Subresource{
-			"status": split.Status(),
+			"status": {Verbs: strategy.View(), PrepareUpdate: split.PrepareStatus, ValidateUpdate: strategy.ValidateUpdate(validateBudgetStatus)},
 		},
 		Columns: []kinds.Column{
 			strategy.Name(),
@@ -36,4 +41,37 @@ func amount(v *intstr.IntOrString) any {
 		return "N/A"
 	}
 	return v.String()
+}
+
+func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
+	var c check.Errors
+	spec, path := &b.Spec, field.NewPath("spec")
+	if spec.MinAvailable != nil && spec.MaxUnavailable != nil {
+		c.Invalid(path, "", *spec, "minAvailable and maxUnavailable cannot be both set")
+	}
+	for _, a := range [...]struct {
+		name  string
+		value *intstr.IntOrString
+	}{{"minAvailable", spec.MinAvailable}, {"maxUnavailable", spec.MaxUnavailable}} {
+		if a.value != nil {
+			c.Amount(path, a.name, *a.value)
+			c.AtMostAll(path, a.name, *a.value)
+		}
+	}
+	c.Selector(path, "selector", spec.Selector)
+	if p := spec.UnhealthyPodEvictionPolicy; p != nil {
+		check.Among(&c, path, "unhealthyPodEvictionPolicy", *p, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+	}
+	return c.List
+}
+
+func validateBudgetStatus(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
+	var c check.Errors
+	s, path := &b.Status, field.NewPath("status")
+	c.Add(metavalidation.ValidateConditions(s.Conditions, path.Child("conditions")))
+	c.NonNegative(path, "disruptionsAllowed", int64(s.DisruptionsAllowed))
+	c.NonNegative(path, "currentHealthy", int64(s.CurrentHealthy))
+	c.NonNegative(path, "desiredHealthy", int64(s.DesiredHealthy))
+	c.NonNegative(path, "expectedPods", int64(s.ExpectedPods))
+	return c.List
 }

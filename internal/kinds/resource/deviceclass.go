@@ -3,8 +3,10 @@ package resource
 import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
+	"github.com/setpoint-project/setpoint/internal/kinds/check"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -17,6 +19,21 @@ func deviceClass() *kinds.Kind {
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
-		Columns:                  strategy.NameAge(),
+		Validate:                 strategy.Validate(func(d *resourcev1.DeviceClass) field.ErrorList { return validateDeviceClass(d, never) }),
+		ValidateUpdate: strategy.ValidateUpdate(func(d, old *resourcev1.DeviceClass) field.ErrorList {
+			return validateDeviceClass(d, expressionsOf(old.Spec.Selectors))
+		}),
+		Columns: strategy.NameAge(),
 	}
+}
+
+func validateDeviceClass(d *resourcev1.DeviceClass, was stored) field.ErrorList {
+	var c check.Errors
+	path := field.NewPath("spec")
+	validateSelectors(&c, d.Spec.Selectors, was, path)
+	atMost(&c, path, "config", len(d.Spec.Config), resourcev1.DeviceConfigMaxSize)
+	for i := range d.Spec.Config {
+		validateConfiguration(&c, &d.Spec.Config[i].DeviceConfiguration, path.Child("config").Index(i))
+	}
+	return c.List
 }

@@ -14,12 +14,14 @@ func resourceSlice() *kinds.Kind {
 	return &kinds.Kind{
 		Resource: schema.GroupResource{Group: v1.Group, Resource: "resourceslices"}, Kind: "ResourceSlice", Singular: "resourceslice",
 		StoragePrefix:            "/registry/resourceslices/",
-		Versions:                 []kinds.Version{strategy.Version[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](v1, nil)},
+		Versions:                 []kinds.Version{strategy.Version[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](v1, defaultSlice)},
 		AllowUnconditionalUpdate: true,
 		PrepareCreate:            split.PrepareCreate,
 		PrepareUpdate:            split.PrepareUpdate,
+		Validate:                 strategy.Validate(validateSlice),
+		ValidateUpdate:           strategy.ValidateUpdate(validateSliceUpdate),
 		SelectableFields:         strategy.Fields(sliceFields),
-		FieldNames:               []string{"spec.nodeName", "spec.driver"},
+		FieldNames:               []string{"spec.nodeName", "spec.driver", "spec.pool.name"},
 		Columns: []kinds.Column{
 			strategy.Name(),
 			strategy.Column("Node", "string", resourcev1.ResourceSliceSpec{}.SwaggerDoc()["nodeName"], func(o *resourcev1.ResourceSlice) any {
@@ -40,5 +42,5 @@ func sliceFields(s *resourcev1.ResourceSlice) fields.Set {
 	if s.Spec.NodeName != nil {
 		node = *s.Spec.NodeName
 	}
-	return fields.Set{"spec.nodeName": node, "spec.driver": s.Spec.Driver}
+	return fields.Set{"spec.nodeName": node, "spec.driver": s.Spec.Driver, "spec.pool.name": s.Spec.Pool.Name}
 }

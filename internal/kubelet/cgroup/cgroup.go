@@ -29,7 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Tree is the groups of one kubelet's pods.
+// Tree is the groups of one kubelet's pods. The zero Tree, of a host that has no
+// hierarchies, keeps none.
 type Tree struct {
 	parent string            // "/setpoint-x"
 	v2     string            // mount point, when the host has version 2 only
@@ -38,6 +39,9 @@ type Tree struct {
 	mu       sync.Mutex
 	requests map[types.UID]int64 // guarded by mu; milli CPUs of burstable pods
 }
+
+// ErrNone says that the machine has no control groups.
+var ErrNone = errors.New("no cgroup hierarchy is mounted")
 
 // Open finds the hierarchies of this host.
 func Open(parent string) (*Tree, error) {
@@ -79,7 +83,7 @@ func Open(parent string) (*Tree, error) {
 	case unified != "":
 		t.v2, t.v1 = unified, nil
 	default:
-		return nil, errors.New("no cgroup hierarchy is mounted")
+		return nil, ErrNone
 	}
 	return t, nil
 }
@@ -102,7 +106,7 @@ func (t *Tree) path(class v1.PodQOSClass, name string) string {
 
 // Ensure makes a pod's group and sets its limits.
 func (t *Tree) Ensure(pod *v1.Pod) error {
-	l := PodLimits(pod)
+	l := podLimits(pod)
 	dir := t.Parent(pod)
 	var errs []error
 	if t.v2 != "" {
@@ -116,6 +120,9 @@ func (t *Tree) Ensure(pod *v1.Pod) error {
 	}
 	if class(pod) == v1.PodQOSBurstable {
 		t.mu.Lock()
+		if t.requests == nil {
+			t.requests = map[types.UID]int64{}
+		}
 		t.requests[pod.UID] = l.RequestMilli
 		errs = append(errs, t.burstableLocked())
 		t.mu.Unlock()

@@ -36,9 +36,9 @@ type Limits struct {
 	Memory       int64 // bytes; 0: no limit
 }
 
-// PodLimits are a pod's. There is a limit only when every container has one,
+// podLimits are a pod's. There is a limit only when every container has one,
 // for else one without would be held by the others'.
-func PodLimits(pod *v1.Pod) Limits {
+func podLimits(pod *v1.Pod) Limits {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 	cpuAll, memAll := true, true
@@ -92,7 +92,7 @@ func (t *Tree) Container(pod *v1.Pod, c *v1.Container, memory int64) *runtimeapi
 		CpuPeriod:          period,
 		CpuQuota:           quota(limit.MilliValue()),
 		MemoryLimitInBytes: c.Resources.Limits.Memory().Value(),
-		OomScoreAdj:        clamp(OOMScoreAdj(pod, c, memory)),
+		OomScoreAdj:        clamp(oomScoreAdj(pod, c, memory)),
 	}
 	if t.V2() {
 		// A container dies as a whole, not one process of it.
@@ -104,10 +104,10 @@ func (t *Tree) Container(pod *v1.Pod, c *v1.Container, memory int64) *runtimeapi
 	return r
 }
 
-// OOMScoreAdj says how soon the kernel kills a container when memory is short:
+// oomScoreAdj says how soon the kernel kills a container when memory is short:
 // by its class, and by how much of the node's memory it asked for. See
 // https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior.
-func OOMScoreAdj(pod *v1.Pod, c *v1.Container, memory int64) int64 {
+func oomScoreAdj(pod *v1.Pod, c *v1.Container, memory int64) int64 {
 	const guaranteed, worst = -997, 1000
 	if pod.Spec.PriorityClassName == "system-node-critical" {
 		return guaranteed

@@ -22,10 +22,10 @@ const (
 
 // The annotations of containers, also upstream's.
 const (
-	AnnotationHash                = "io.kubernetes.container.hash"
+	annotationHash                = "io.kubernetes.container.hash"
 	AnnotationRestartCount        = "io.kubernetes.container.restartCount"
-	AnnotationTerminationPath     = "io.kubernetes.container.terminationMessagePath"
-	AnnotationTerminationPolicy   = "io.kubernetes.container.terminationMessagePolicy"
+	annotationTerminationPath     = "io.kubernetes.container.terminationMessagePath"
+	annotationTerminationPolicy   = "io.kubernetes.container.terminationMessagePolicy"
 	AnnotationPodGracePeriod      = "io.kubernetes.pod.terminationGracePeriod"
 	AnnotationPodDeletionGrace    = "io.kubernetes.pod.deletionGracePeriod"
 	annotationContainerPreStop    = "io.kubernetes.container.preStopHandler"
@@ -62,10 +62,10 @@ func ContainerLabels(pod *v1.Pod, container, owner string) map[string]string {
 // its pod: what it was made from, and how it must end.
 func ContainerAnnotations(pod *v1.Pod, c *v1.Container, restarts int32) map[string]string {
 	a := map[string]string{
-		AnnotationHash:              Hash(c),
+		annotationHash:              Hash(c),
 		AnnotationRestartCount:      strconv.Itoa(int(restarts)),
-		AnnotationTerminationPath:   c.TerminationMessagePath,
-		AnnotationTerminationPolicy: string(c.TerminationMessagePolicy),
+		annotationTerminationPath:   c.TerminationMessagePath,
+		annotationTerminationPolicy: string(c.TerminationMessagePolicy),
 	}
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
 		a[AnnotationPodGracePeriod] = strconv.FormatInt(*g, 10)

@@ -35,7 +35,10 @@ type Container struct {
 	Message    string
 	Image      string // as asked for
 	ImageID    string // as resolved: a digest
-	LogPath    string
+	// Images are those mounted as volumes, by the path where they are mounted:
+	// what people know them by.
+	Images  map[string]string
+	LogPath string
 	// TerminationPath is where the file of the termination message lies on
 	// the host; empty when the container has none.
 	TerminationPath   string
@@ -180,7 +183,7 @@ func observeContainer(ctx context.Context, rt Runtime, item *runtimeapi.Containe
 		SandboxID: item.PodSandboxId,
 		Name:      st.Labels[LabelContainerName],
 		State:     st.State,
-		Hash:      st.Annotations[AnnotationHash],
+		Hash:      st.Annotations[annotationHash],
 		CreatedAt: time.Unix(0, st.CreatedAt),
 		ExitCode:  st.ExitCode,
 		Reason:    st.Reason,
@@ -189,7 +192,7 @@ func observeContainer(ctx context.Context, rt Runtime, item *runtimeapi.Containe
 		ImageID:   st.ImageRef,
 		LogPath:   st.LogPath,
 
-		TerminationPolicy: st.Annotations[AnnotationTerminationPolicy],
+		TerminationPolicy: st.Annotations[annotationTerminationPolicy],
 	}
 	if st.StartedAt > 0 {
 		c.StartedAt = time.Unix(0, st.StartedAt)
@@ -200,11 +203,19 @@ func observeContainer(ctx context.Context, rt Runtime, item *runtimeapi.Containe
 	if n, err := strconv.ParseInt(st.Annotations[AnnotationRestartCount], 10, 32); err == nil {
 		c.Restarts = int32(n)
 	}
-	if path := st.Annotations[AnnotationTerminationPath]; path != "" {
+	if path := st.Annotations[annotationTerminationPath]; path != "" {
 		for _, m := range st.Mounts {
 			if m.ContainerPath == path {
 				c.TerminationPath = m.HostPath
 			}
+		}
+	}
+	for _, m := range st.Mounts {
+		if ref := m.GetImage().GetImageRef(); ref != "" {
+			if c.Images == nil {
+				c.Images = map[string]string{}
+			}
+			c.Images[m.ContainerPath] = ref
 		}
 	}
 	if u := st.GetUser().GetLinux(); u != nil {

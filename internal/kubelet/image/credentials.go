@@ -84,8 +84,10 @@ func decode(s *v1.Secret) (map[string]entry, error) {
 }
 
 func (e entry) auth(server string) (*runtimeapi.AuthConfig, error) {
+	// No ServerAddress: it was matched here, by rules that the runtime does not
+	// know (it takes a URL of the very host, and refuses "host:port").
 	a := &runtimeapi.AuthConfig{Username: e.Username, Password: e.Password,
-		IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken, ServerAddress: server}
+		IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken}
 	if e.Auth != "" && e.Username == "" {
 		raw, err := base64.StdEncoding.DecodeString(e.Auth)
 		if err != nil {

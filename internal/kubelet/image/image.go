@@ -1,5 +1,5 @@
-// Package image makes sure that a container's image is on the node: by the
-// pull policy, with the pod's pull secrets, with a back-off for what fails
+// Package image makes sure that an image that a pod needs, for a container or
+// as a volume, is on the node: by the pull policy, with the pod's pull secrets, with a back-off for what fails
 // (10 s doubling to 300 s), a few pulls at a time.
 //
 // Concurrency: a Puller may be used from many goroutines. Failure: Ensure
@@ -84,8 +84,21 @@ func New(opts Options) *Puller {
 	return &Puller{opts: opts, slots: make(chan struct{}, opts.Parallel), back: map[string]*failure{}}
 }
 
-// Normalize adds the tag "latest" to a name that has neither tag nor digest.
-func Normalize(image string) (string, error) {
+// Need is an image that a pod needs.
+type Need struct {
+	Container string // whose image it is, for events; empty: it is a volume's
+	Image     string // as the spec names it
+	Policy    v1.PullPolicy
+}
+
+// OfContainer is the image that a container is made from.
+func OfContainer(c *v1.Container) Need { return Need{c.Name, c.Image, c.ImagePullPolicy} }
+
+// OfVolume is the image that a volume shows.
+func OfVolume(s *v1.ImageVolumeSource) Need { return Need{"", s.Reference, s.PullPolicy} }
+
+// normalize adds the tag "latest" to a name that has neither tag nor digest.
+func normalize(image string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
 		return "", err
@@ -96,13 +109,13 @@ func Normalize(image string) (string, error) {
 	return image, nil
 }
 
-// Ensure makes sure that c's image is there and returns the runtime's
+// Ensure makes sure that an image is there and returns the runtime's
 // reference to it.
-func (p *Puller) Ensure(ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
-	name, err := Normalize(c.Image)
+func (p *Puller) Ensure(ctx context.Context, pod *v1.Pod, c Need, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	name, err := normalize(c.Image)
 	if err != nil {
 		msg := fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", c.Image, c.Image, err)
-		p.opts.Events.Pod(pod, c.Name, v1.EventTypeWarning, "InspectFailed", "%s", msg)
+		p.opts.Events.Pod(pod, c.Container, v1.EventTypeWarning, "InspectFailed", "%s", msg)
 		p.failed(pod, c, InvalidImageName)
 		return "", &Error{InvalidImageName, msg, time.Now().Add(maxBackoff)}
 	}
@@ -110,44 +123,44 @@ func (p *Puller) Ensure(ctx context.Context, pod *v1.Pod, c *v1.Container, sandb
 	ref, err := p.present(ctx, spec)
 	if err != nil {
 		msg := fmt.Sprintf("Failed to inspect image %q: %s", c.Image, cri.Message(err))
-		p.opts.Events.Pod(pod, c.Name, v1.EventTypeWarning, "InspectFailed", "%s", msg)
+		p.opts.Events.Pod(pod, c.Container, v1.EventTypeWarning, "InspectFailed", "%s", msg)
 		p.failed(pod, c, ErrImageInspect)
 		return "", &Error{ErrImageInspect, msg, time.Now().Add(firstBackoff / 5)}
 	}
-	switch policy := Policy(c); {
+	switch policy := c.policy(); {
 	case ref != "" && policy != v1.PullAlways:
-		p.opts.Events.Pod(pod, c.Name, v1.EventTypeNormal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", c.Image)
+		p.opts.Events.Pod(pod, c.Container, v1.EventTypeNormal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", c.Image)
 		return ref, nil
 	case policy == v1.PullNever:
 		msg := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
-		p.opts.Events.Pod(pod, c.Name, v1.EventTypeWarning, ErrNeverPull, "%s", msg)
+		p.opts.Events.Pod(pod, c.Container, v1.EventTypeWarning, ErrNeverPull, "%s", msg)
 		p.failed(pod, c, ErrNeverPull)
 		return "", &Error{ErrNeverPull, msg, time.Now().Add(firstBackoff)}
 	}
 	key := string(pod.UID) + "/" + c.Image
 	if f := p.inBackoff(key); f != nil {
 		msg := fmt.Sprintf("Back-off pulling image %q", c.Image)
-		p.opts.Events.Pod(pod, c.Name, v1.EventTypeNormal, "BackOff", "%s", msg)
+		p.opts.Events.Pod(pod, c.Container, v1.EventTypeNormal, "BackOff", "%s", msg)
 		p.failed(pod, c, ImagePullBackOff)
 		return "", &Error{ImagePullBackOff, msg + ": " + ErrImagePull + ": " + f.last, f.until}
 	}
 	return p.pull(ctx, key, pod, c, spec, sandbox)
 }
 
-// Policy is the pull policy of a container; the API server sets it, so the
-// default here only counts for pods of others' making.
-func Policy(c *v1.Container) v1.PullPolicy {
-	if c.ImagePullPolicy != "" {
-		return c.ImagePullPolicy
+// policy is the pull policy; the API server sets it, so the default here only
+// counts for pods of others' making.
+func (c Need) policy() v1.PullPolicy {
+	if c.Policy != "" {
+		return c.Policy
 	}
-	if name, err := Normalize(c.Image); err == nil && strings.HasSuffix(name, ":latest") {
+	if name, err := normalize(c.Image); err == nil && strings.HasSuffix(name, ":latest") {
 		return v1.PullAlways
 	}
 	return v1.PullIfNotPresent
 }
 
-func (p *Puller) failed(pod *v1.Pod, c *v1.Container, reason string) {
-	p.opts.Events.Pod(pod, c.Name, v1.EventTypeWarning, "Failed", "Error: %s", reason)
+func (p *Puller) failed(pod *v1.Pod, c Need, reason string) {
+	p.opts.Events.Pod(pod, c.Container, v1.EventTypeWarning, "Failed", "Error: %s", reason)
 }
 
 // present is the runtime's reference to an image, empty when it is not there.
@@ -159,9 +172,19 @@ func (p *Puller) present(ctx context.Context, spec *runtimeapi.ImageSpec) (strin
 	return resp.GetImage().GetId(), nil
 }
 
-func (p *Puller) pull(ctx context.Context, key string, pod *v1.Pod, c *v1.Container, spec *runtimeapi.ImageSpec, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+// Digest is the name by which people know an image that is there: one with a
+// digest, or the runtime's reference when it came without a name.
+func (p *Puller) Digest(ctx context.Context, ref string) string {
+	resp, err := p.opts.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	if err != nil || len(resp.GetImage().GetRepoDigests()) == 0 {
+		return ref
+	}
+	return resp.Image.RepoDigests[0]
+}
+
+func (p *Puller) pull(ctx context.Context, key string, pod *v1.Pod, c Need, spec *runtimeapi.ImageSpec, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	asked := time.Now()
-	p.opts.Events.Pod(pod, c.Name, v1.EventTypeNormal, "Pulling", "Pulling image %q", c.Image)
+	p.opts.Events.Pod(pod, c.Container, v1.EventTypeNormal, "Pulling", "Pulling image %q", c.Image)
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
@@ -175,7 +198,7 @@ func (p *Puller) pull(ctx context.Context, key string, pod *v1.Pod, c *v1.Contai
 	}
 	if err != nil {
 		msg := cri.Message(err)
-		p.opts.Events.Pod(pod, c.Name, v1.EventTypeWarning, "Failed", "Failed to pull image %q: %s", c.Image, msg)
+		p.opts.Events.Pod(pod, c.Container, v1.EventTypeWarning, "Failed", "Failed to pull image %q: %s", c.Image, msg)
 		p.failed(pod, c, ErrImagePull)
 		p.note(key, msg)
 		return "", &Error{ErrImagePull, msg, time.Now().Add(time.Second)}
@@ -186,7 +209,7 @@ func (p *Puller) pull(ctx context.Context, key string, pod *v1.Pod, c *v1.Contai
 	if resp, err := p.opts.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}}); err == nil {
 		size = resp.GetImage().GetSize()
 	}
-	p.opts.Events.Pod(pod, c.Name, v1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
+	p.opts.Events.Pod(pod, c.Container, v1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
 		c.Image, done.Sub(start).Truncate(time.Millisecond), done.Sub(asked).Truncate(time.Millisecond), size)
 	return ref, nil
 }

@@ -40,7 +40,7 @@ func TestMatches(t *testing.T) {
 
 func TestNormalize(t *testing.T) {
 	for in, want := range map[string]string{"a": "a:latest", "a:1": "a:1", "r:5000/a": "r:5000/a:latest", "a@sha256:" + strings.Repeat("0", 64): "a@sha256:" + strings.Repeat("0", 64), "UP": ""} {
-		if got, err := Normalize(in); got != want || (err != nil) != (want == "") {
+		if got, err := normalize(in); got != want || (err != nil) != (want == "") {
 			t.Errorf("%s becomes %q, %v; want %q", in, got, err, want)
 		}
 	}
@@ -63,6 +63,11 @@ func TestCredentials(t *testing.T) {
 	if len(got) != 2 || got[0].Username != "t" || got[1].Username != "user" || got[1].Password != "pass:word" {
 		t.Errorf("credentials are %v", got)
 	}
+	for _, a := range got {
+		if a.ServerAddress != "" {
+			t.Errorf("the runtime is to compare %q with the image's host once more", a.ServerAddress)
+		}
+	}
 }
 
 func TestEnsure(t *testing.T) {
@@ -72,7 +77,7 @@ func TestEnsure(t *testing.T) {
 		p := New(Options{Images: rt, Events: &ev})
 		pod := &v1.Pod{}
 		ensure := func(img string, policy v1.PullPolicy) (string, string) {
-			ref, err := p.Ensure(t.Context(), pod, &v1.Container{Image: img, ImagePullPolicy: policy}, nil)
+			ref, err := p.Ensure(t.Context(), pod, OfVolume(&v1.ImageVolumeSource{Reference: img, PullPolicy: policy}), nil)
 			var e *Error
 			if errors.As(err, &e) {
 				return ref, e.Reason

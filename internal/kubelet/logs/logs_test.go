@@ -109,7 +109,7 @@ func TestFollow(t *testing.T) {
 }
 
 func TestRotate(t *testing.T) {
-	path := write(t, strings.Repeat("x", MaxSize))
+	path := write(t, strings.Repeat("x", maxSize))
 	dir := filepath.Dir(path)
 	for i := range 6 { // older files, one more than are kept
 		if err := os.WriteFile(fmt.Sprintf("%s.20200101-00000%d", path, i), []byte("old"), 0o644); err != nil {
@@ -126,20 +126,20 @@ func TestRotate(t *testing.T) {
 	if !reopened {
 		t.Error("the runtime was not told")
 	}
-	if got := Files(path); len(got) != MaxFiles {
+	if got := Files(path); len(got) != maxFiles {
 		t.Errorf("files are %v", got)
 	}
-	if gz, _ := filepath.Glob(filepath.Join(dir, "*.gz")); len(gz) != MaxFiles-2 {
+	if gz, _ := filepath.Glob(filepath.Join(dir, "*.gz")); len(gz) != maxFiles-2 {
 		t.Errorf("compressed are %v", gz)
 	}
 	// When the runtime cannot reopen, nothing is lost.
-	if err := os.WriteFile(path, []byte(strings.Repeat("y", MaxSize)), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Repeat("y", maxSize)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := Rotate(path, func() error { return fmt.Errorf("no") }); err == nil {
 		t.Error("no error")
 	}
-	if info, err := os.Stat(path); err != nil || info.Size() != MaxSize {
+	if info, err := os.Stat(path); err != nil || info.Size() != maxSize {
 		t.Errorf("after a failed rotation: %v, %v", info, err)
 	}
 }

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// MaxSize of a log file before it is rotated, and how many files of one
+	// maxSize of a log file before it is rotated, and how many files of one
 	// container are kept, this one counted: upstream's defaults.
-	MaxSize  = 10 << 20
-	MaxFiles = 5
+	maxSize  = 10 << 20
+	maxFiles = 5
 )
 
 // Files are the files of one log: the current one and those rotated.
@@ -44,12 +44,12 @@ func Rotate(path string, reopen func() error) error {
 	} else if err != nil {
 		return err
 	}
-	if info.Size() < MaxSize {
+	if info.Size() < maxSize {
 		return nil
 	}
 	old := Files(path)
 	old = old[:len(old)-1]
-	for len(old) > MaxFiles-2 {
+	for len(old) > maxFiles-2 {
 		if err := os.Remove(old[0]); err != nil {
 			return err
 		}

@@ -26,8 +26,8 @@ type Machine struct {
 	Storage    int64 // bytes of the file system of the kubelet's folder
 }
 
-// Inspect asks the kernel.
-func Inspect(root string) Machine {
+// inspect asks the kernel.
+func inspect(root string) Machine {
 	m := Machine{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
 		Kernel:     read("/proc/sys/kernel/osrelease"),
@@ -54,16 +54,16 @@ func (m Machine) Resources(pods int) v1.ResourceList {
 	}
 }
 
-// Space of a file system in bytes.
-type Space struct{ Total, Free uint64 }
+// space of a file system in bytes.
+type space struct{ Total, Free uint64 }
 
 // Disk is the space of the file system that path lies on.
-func Disk(path string) Space {
+func Disk(path string) space {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
-		return Space{}
+		return space{}
 	}
-	return Space{Total: st.Blocks * uint64(st.Bsize), Free: st.Bavail * uint64(st.Bsize)}
+	return space{Total: st.Blocks * uint64(st.Bsize), Free: st.Bavail * uint64(st.Bsize)}
 }
 
 func read(path string) string {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
+	"github.com/setpoint-project/setpoint/internal/volumes"
 )
 
 // Resource is that of nodes.
@@ -68,10 +69,11 @@ type Reporter struct {
 	node    *v1.Node // guarded by mu; as the API server last answered
 	version *runtimeapi.VersionResponse
 	written time.Time
+	problem problem // guarded by mu
 }
 
 // New makes a Reporter.
-func New(o Options) *Reporter { return &Reporter{opts: o, machine: Inspect(o.RootDir)} }
+func New(o Options) *Reporter { return &Reporter{opts: o, machine: inspect(o.RootDir)} }
 
 // Memory of the machine in bytes.
 func (r *Reporter) Memory() int64 { return r.machine.Memory }
@@ -164,7 +166,7 @@ func (r *Reporter) keep(o client.Object) {
 func (r *Reporter) get(ctx context.Context) (*v1.Node, error) {
 	o, err := r.opts.Client.Get(ctx, Resource, "", r.opts.Name)
 	if apierrors.IsNotFound(err) {
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.opts.Name, Labels: r.labels()}}
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.opts.Name, Labels: r.labels(), Annotations: map[string]string{volumes.ControllerManaged: "true"}}}
 		n.Spec.Taints = r.opts.Taints
 		n.Status = *r.status(ctx, n)
 		if o, err = r.opts.Client.Create(ctx, Resource, n); err == nil {
@@ -182,7 +184,7 @@ func (r *Reporter) get(ctx context.Context) (*v1.Node, error) {
 	return n, nil
 }
 
-// meta sees to the labels that are the kubelet's to set.
+// meta sees to the labels and annotations that are the kubelet's to set.
 func (r *Reporter) meta(ctx context.Context, have *v1.Node) (*v1.Node, error) {
 	var now *v1.Node
 	for k, v := range r.labels() {
@@ -196,6 +198,13 @@ func (r *Reporter) meta(ctx context.Context, have *v1.Node) (*v1.Node, error) {
 			}
 		}
 		now.Labels[k] = v
+	}
+	// Attaching volumes is left to package attachdetach.
+	if have.Annotations[volumes.ControllerManaged] != "true" {
+		if now == nil {
+			now = have.DeepCopy()
+		}
+		metav1.SetMetaDataAnnotation(&now.ObjectMeta, volumes.ControllerManaged, "true")
 	}
 	if now == nil {
 		return have, nil

@@ -25,15 +25,41 @@ type silent struct{}
 
 func (silent) Node(_, _, _ string, _ ...any) {}
 
-// sick is a runtime that may be down.
+// sick is a runtime that may be down, or hang.
 type sick struct {
 	*critest.Runtime
-	down bool
+	down, hangs bool
+}
+
+// hang answers only when the caller has had enough, if it hangs.
+func (s *sick) hang(ctx context.Context) error {
+	if !s.hangs {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *sick) Version(ctx context.Context, in *runtimeapi.VersionRequest, o ...grpc.CallOption) (*runtimeapi.VersionResponse, error) {
+	if err := s.hang(ctx); err != nil {
+		return nil, err
+	}
+	return s.Runtime.Version(ctx, in, o...)
+}
+
+func (s *sick) ListImages(ctx context.Context, in *runtimeapi.ListImagesRequest, o ...grpc.CallOption) (*runtimeapi.ListImagesResponse, error) {
+	if err := s.hang(ctx); err != nil {
+		return nil, err
+	}
+	return s.Runtime.ListImages(ctx, in, o...)
 }
 
 func (s *sick) Status(ctx context.Context, in *runtimeapi.StatusRequest, o ...grpc.CallOption) (*runtimeapi.StatusResponse, error) {
 	if s.down {
 		return nil, errors.New("gone away")
+	}
+	if err := s.hang(ctx); err != nil {
+		return nil, err
 	}
 	return s.Runtime.Status(ctx, in, o...)
 }
@@ -113,6 +139,34 @@ func TestReport(t *testing.T) {
 		look()
 		if l := get(t, c).Labels; l[v1.LabelHostname] != "n1" || l["theirs"] != "1" {
 			t.Errorf("labels are %v", l)
+		}
+	})
+}
+
+// A node whose runtime hangs says so within half a minute, from its first look
+// on as well as later, and is ready again once the runtime answers.
+func TestRuntimeHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := apitest.New(t, apitest.Options{Namespaces: []string{"default", v1.NamespaceNodeLease}})
+		rt := &sick{Runtime: critest.New("img:1")}
+		r, c := reporter(t, h, rt)
+		for _, hangs := range []bool{true, false, true, false} {
+			rt.hangs = hangs
+			began := time.Now()
+			ready, err := r.Look(context.Background())
+			if took := time.Since(began); err != nil || ready == hangs || took > 30*time.Second {
+				t.Fatalf("hangs %t: ready %t after %s, %v", hangs, ready, took, err)
+			}
+			got := condition(get(t, c).Status.Conditions, v1.NodeReady)
+			if (got.Status == v1.ConditionTrue) == hangs {
+				t.Errorf("hangs %t: condition is %+v", hangs, got)
+			}
+			if why, since := r.Problem(); hangs && (why != got.Message || since.Before(began)) || !hangs && why != "" {
+				t.Errorf("hangs %t: the problem is %q since %s", hangs, why, since)
+			}
+		}
+		if images := get(t, c).Status.Images; len(images) != 1 {
+			t.Errorf("images are %v", images)
 		}
 	})
 }

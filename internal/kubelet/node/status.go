@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
+	"github.com/setpoint-project/setpoint/internal/kubelet/evict"
 )
 
 // version is that of the API this kubelet speaks.
@@ -24,8 +26,8 @@ const maxImages = 50
 func (r *Reporter) status(ctx context.Context, have *v1.Node) *v1.NodeStatus {
 	s := have.Status.DeepCopy()
 	m := r.machine
-	s.Capacity = m.Resources(r.opts.MaxPods)
-	s.Allocatable = m.Resources(r.opts.MaxPods)
+	own := m.Resources(r.opts.MaxPods)
+	s.Capacity, s.Allocatable = withOthers(own, have.Status.Capacity, have.Status.Capacity), withOthers(own, have.Status.Capacity, have.Status.Allocatable)
 	s.Addresses = nil
 	for _, ip := range r.opts.IPs {
 		s.Addresses = append(s.Addresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: ip.String()})
@@ -38,19 +40,23 @@ func (r *Reporter) status(ctx context.Context, have *v1.Node) *v1.NodeStatus {
 		ContainerRuntimeVersion: have.Status.NodeInfo.ContainerRuntimeVersion,
 	}
 	problem := r.runtime(ctx, s)
-	r.images(ctx, s)
+	r.note(problem)
+	if problem == "" {
+		r.images(ctx, s)
+	}
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
 	if problem != "" {
 		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, "KubeletNotReady", problem
 	}
 	disk := v1.NodeCondition{Type: v1.NodeDiskPressure, Status: v1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"}
-	if free := Disk(r.opts.RootDir); free.Total > 0 && free.Free*100 < free.Total*diskPercent {
-		disk.Status, disk.Reason, disk.Message = v1.ConditionTrue, "KubeletHasDiskPressure", "kubelet has disk pressure"
-	}
 	mem := v1.NodeCondition{Type: v1.NodeMemoryPressure, Status: v1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"}
-	if left := available(); left > 0 && left < memoryLeast {
-		mem.Status, mem.Reason, mem.Message = v1.ConditionTrue, "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"
+	for _, short := range r.Shortages() {
+		if short.Resource == v1.ResourceMemory {
+			mem.Status, mem.Reason, mem.Message = v1.ConditionTrue, "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"
+		} else {
+			disk.Status, disk.Reason, disk.Message = v1.ConditionTrue, "KubeletHasDiskPressure", "kubelet has disk pressure"
+		}
 	}
 	for _, c := range []v1.NodeCondition{
 		mem, disk,
@@ -62,12 +68,46 @@ func (r *Reporter) status(ctx context.Context, have *v1.Node) *v1.NodeStatus {
 	return s
 }
 
+// withOthers is what this node has itself, and of the extended resources that
+// somebody else has put into its capacity what is there of them.
+func withOthers(own, capacity, there v1.ResourceList) v1.ResourceList {
+	out := own.DeepCopy()
+	for name, all := range capacity {
+		if _, ours := own[name]; ours || !IsExtended(name) {
+			continue
+		}
+		if some, ok := there[name]; ok {
+			all = some
+		}
+		out[name] = all
+	}
+	return out
+}
+
+// IsExtended tells resources that others give to a node from Kubernetes' own.
+// https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
+func IsExtended(name v1.ResourceName) bool {
+	domain, _, ok := strings.Cut(string(name), "/")
+	return ok && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+}
+
 // Thresholds of pressure: upstream's nodefs.available<10% and
 // memory.available<100Mi.
 const (
 	diskPercent = 10
 	memoryLeast = 100 << 20
 )
+
+// Shortages are what the node has too little of, the more urgent first.
+func (r *Reporter) Shortages() (out []evict.Shortage) {
+	if left := available(); left > 0 && left < memoryLeast {
+		out = append(out, evict.Shortage{Resource: v1.ResourceMemory, Available: left, Threshold: memoryLeast})
+	}
+	if disk := Disk(r.opts.RootDir); disk.Total > 0 && disk.Free*100 < disk.Total*diskPercent {
+		out = append(out, evict.Shortage{Resource: v1.ResourceEphemeralStorage, Available: int64(disk.Free), Threshold: int64(disk.Total / 100 * diskPercent)})
+	}
+	return out
+}
 
 // set takes a condition over; its transition time moves with its status only.
 func set(s *v1.NodeStatus, c v1.NodeCondition, now metav1.Time) {
@@ -93,10 +133,14 @@ func condition(cs []v1.NodeCondition, t v1.NodeConditionType) v1.NodeCondition {
 	return v1.NodeCondition{}
 }
 
+// answerLimit is how long a runtime may take to answer: one that hangs must not
+// keep the node from saying so.
+const answerLimit = 10 * time.Second
+
 // runtime asks the runtime how it is and returns what keeps the node from
 // being ready.
 func (r *Reporter) runtime(ctx context.Context, s *v1.NodeStatus) string {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	r.mu.Lock()
 	v := r.version
@@ -118,7 +162,8 @@ func (r *Reporter) runtime(ctx context.Context, s *v1.NodeStatus) string {
 	for _, h := range resp.RuntimeHandlers {
 		f := v1.NodeRuntimeHandlerFeatures{}
 		if h.Features != nil {
-			rro, userns := h.Features.RecursiveReadOnlyMounts, h.Features.UserNamespaces
+			// Whatever the runtime can do: package pod makes no user namespaces.
+			rro, userns := h.Features.RecursiveReadOnlyMounts, false
 			f.RecursiveReadOnlyMounts, f.UserNamespaces = &rro, &userns
 		}
 		s.RuntimeHandlers = append(s.RuntimeHandlers, v1.NodeRuntimeHandler{Name: h.Name, Features: &f})
@@ -142,7 +187,10 @@ func (r *Reporter) runtime(ctx context.Context, s *v1.NodeStatus) string {
 	return ""
 }
 
+// images lists what the runtime has; while it does not say, the list stays.
 func (r *Reporter) images(ctx context.Context, s *v1.NodeStatus) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	resp, err := r.opts.Runtime.ListImages(ctx, &runtimeapi.ListImagesRequest{})
 	if err != nil {
 		return

@@ -69,13 +69,25 @@ func (w *Worker) step(ctx context.Context, a Action) func() (apply func()) {
 		return w.createSandbox(ctx, pod)
 	case PullImage:
 		return w.pullImage(ctx, pod, a.Container)
+	case PullVolume:
+		return w.pullVolume(ctx, pod, a.Volume)
 	case StartContainer:
 		return w.startContainer(ctx, pod, a.Container)
 	case StopContainer:
 		return w.stopContainer(ctx, pod, a)
+	case ResizeContainer:
+		return w.resizeContainer(ctx, pod, a)
 	case StopSandbox:
 		return w.simple(a.Kind, true, func() error {
 			_, err := w.deps.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: a.ID})
+			return err
+		}, nil)
+	case GiveBack:
+		return w.simple(a.Kind, false, func() error {
+			err := w.deps.Devices.Unprepare(ctx, w.uid)
+			if err != nil && ctx.Err() == nil {
+				w.deps.Events.Pod(pod, "", v1.EventTypeWarning, "FailedUnprepareDynamicResources", "Failed to unprepare dynamic resources: %v", err)
+			}
 			return err
 		}, nil)
 	case RemoveRuntime:
@@ -83,7 +95,7 @@ func (w *Worker) step(ctx context.Context, a Action) func() (apply func()) {
 		return w.simple(a.Kind, true, func() error { return w.removeRuntime(ctx, st) }, nil)
 	case CleanUp:
 		keep := w.stop != nil && !w.stop.Delete
-		return w.simple(a.Kind, false, func() error { return w.cleanUp(pod, keep) }, func() { w.mounted = false })
+		return w.simple(a.Kind, false, func() error { return w.cleanUp(ctx, pod, keep) }, func() { w.mounted = false })
 	case DeletePod:
 		return w.simple(a.Kind, false, func() error { return w.deletePod(ctx, pod) }, func() { w.deleted = true })
 	}
@@ -130,12 +142,16 @@ func (w *Worker) mountVolumes(ctx context.Context, pod *v1.Pod) func() func() {
 				if ctx.Err() == nil {
 					w.deps.Events.Pod(pod, "", v1.EventTypeWarning, "FailedMount", "%v", err)
 				}
+				news := w.remount // came while the volumes were made
 				w.remount = true
 				w.fail(held(MountVolumes), v1.ContainerStateWaiting{})
+				if news && !w.mounted {
+					w.failures[held(MountVolumes)].until = time.Time{}
+				}
 				return
 			}
 			delete(w.failures, held(MountVolumes))
-			w.mounted, w.renew, w.seen = true, renew, metaVersion(pod)
+			w.mounted, w.renew, w.brought, w.seen = true, renew, time.Now().Round(0), metaVersion(pod)
 		}
 	}
 }
@@ -145,13 +161,24 @@ func metaVersion(pod *v1.Pod) string { return fmt.Sprint(pod.Labels, pod.Annotat
 
 func (w *Worker) createSandbox(ctx context.Context, pod *v1.Pod) func() func() {
 	attempt := uint32(0)
+	var dead []string
 	for _, b := range w.state.Sandboxes {
 		attempt = max(attempt, b.Attempt+1)
+		dead = append(dead, b.ID)
 	}
 	if len(w.state.Sandboxes) > 0 {
 		w.deps.Events.Pod(pod, "", v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 	}
 	return func() func() {
+		if err := w.deps.Devices.Prepare(ctx, pod); err != nil {
+			return func() {
+				if ctx.Err() != nil {
+					return
+				}
+				w.deps.Events.Pod(pod, "", v1.EventTypeWarning, "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: %v", err)
+				w.fail(held(CreateSandbox), v1.ContainerStateWaiting{})
+			}
+		}
 		config, err := w.deps.sandboxConfig(pod, attempt)
 		if err == nil {
 			err = os.MkdirAll(config.LogDirectory, 0o755)
@@ -159,6 +186,15 @@ func (w *Worker) createSandbox(ctx context.Context, pod *v1.Pod) func() func() {
 		handler := ""
 		if err == nil {
 			handler, err = w.deps.handler(ctx, pod)
+		}
+		// One that died by itself, or with the machine, has its address still.
+		for _, id := range dead {
+			if err == nil {
+				_, err = w.deps.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+			}
+			if cri.IsNotFound(err) {
+				err = nil
+			}
 		}
 		if err == nil {
 			_, err = w.deps.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
@@ -201,23 +237,26 @@ func errorText(err error) string { return err.Error() }
 func (w *Worker) pullImage(ctx context.Context, pod *v1.Pod, name string) func() func() {
 	c := container(pod, name)
 	return func() func() {
-		config, err := w.deps.sandboxConfig(pod, 0)
-		ref := ""
-		if err == nil {
-			ref, err = w.deps.Images.Ensure(ctx, pod, c, config)
-		}
-		return func() {
-			var why *image.Error
-			switch {
-			case err == nil:
-				w.images[name] = Image{Ref: ref}
-			case errors.As(err, &why):
-				w.images[name] = Image{Retry: why.Retry, Wait: v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}}
-			default:
-				w.images[name] = Image{Retry: time.Now().Add(retry), Wait: v1.ContainerStateWaiting{Reason: image.ErrImagePull, Message: err.Error()}}
-			}
-		}
+		img := w.pull(ctx, pod, image.OfContainer(c))
+		return func() { w.images[name] = img }
 	}
+}
+
+// pull brings an image to the node, or says why it is not there.
+func (w *Worker) pull(ctx context.Context, pod *v1.Pod, need image.Need) Image {
+	config, err := w.deps.sandboxConfig(pod, 0)
+	ref := ""
+	if err == nil {
+		ref, err = w.deps.Images.Ensure(ctx, pod, need, config)
+	}
+	var why *image.Error
+	switch {
+	case err == nil:
+		return Image{Ref: ref}
+	case errors.As(err, &why):
+		return Image{Retry: why.Retry, Wait: v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}}
+	}
+	return Image{Retry: time.Now().Add(retry), Wait: v1.ContainerStateWaiting{Reason: image.ErrImagePull, Message: err.Error()}}
 }
 
 // container is a container of a pod by name: a copy for ephemeral ones.
@@ -267,11 +306,11 @@ func (w *Worker) removeRuntime(ctx context.Context, st *cri.State) error {
 
 // cleanUp takes away what the pod has on the node beside the runtime. keep
 // leaves what people may still ask for: logs and last words.
-func (w *Worker) cleanUp(pod *v1.Pod, keep bool) error {
+func (w *Worker) cleanUp(ctx context.Context, pod *v1.Pod, keep bool) error {
 	if keep {
-		return w.deps.Volumes.TearDown(w.uid)
+		return w.deps.Volumes.TearDown(ctx, w.uid)
 	}
-	errs := []error{w.deps.Volumes.Unmount(w.uid), os.RemoveAll(w.deps.logDir(pod))}
+	errs := []error{w.deps.Volumes.Unmount(ctx, w.uid), os.RemoveAll(w.deps.logDir(pod))}
 	if w.deps.Cgroups != nil {
 		errs = append(errs, w.deps.Cgroups.Remove(w.uid))
 	}

@@ -15,8 +15,8 @@ import (
 
 // containerConfig is what the runtime is told of one container. An error is
 // the pod's or its objects', not the runtime's.
-func (d *Deps) containerConfig(ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ref string, restarts int32) (*runtimeapi.ContainerConfig, error) {
-	ips := sandbox.IPs
+func (d *Deps) containerConfig(ctx context.Context, pod *v1.Pod, c *v1.Container, from launch) (*runtimeapi.ContainerConfig, error) {
+	ips := from.sandbox.IPs
 	if pod.Spec.HostNetwork {
 		ips = d.HostIPs
 	}
@@ -28,25 +28,34 @@ func (d *Deps) containerConfig(ctx context.Context, pod *v1.Pod, c *v1.Container
 		d.Events.Pod(pod, c.Name, v1.EventTypeWarning, "InvalidEnvironmentVariableNames",
 			"Keys [%s] were skipped since they are invalid environment variable names.", strings.Join(skipped, ", "))
 	}
-	security, err := d.security(ctx, pod, c, ref)
+	security, err := d.security(ctx, pod, c, from.image)
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := d.mounts(pod, c, sandbox, ips, vars, restarts)
+	mounts, err := d.mounts(pod, c, from, ips, vars)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := d.volumeDevices(pod, c)
+	if err != nil {
+		return nil, err
+	}
+	claimed, err := d.Devices.Devices(pod, c)
 	if err != nil {
 		return nil, err
 	}
 	command, args := env.Command(c, vars)
 	config := &runtimeapi.ContainerConfig{
-		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(restarts)},
-		Image:       &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: c.Image},
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(from.restarts)},
+		Image:       &runtimeapi.ImageSpec{Image: from.image, UserSpecifiedImage: c.Image},
 		Command:     command,
 		Args:        args,
 		WorkingDir:  c.WorkingDir,
 		Mounts:      mounts,
+		Devices:     devices,
 		Labels:      cri.ContainerLabels(pod, c.Name, d.Owner),
-		Annotations: cri.ContainerAnnotations(pod, c, restarts),
-		LogPath:     filepath.Join(c.Name, fmt.Sprintf("%d.log", restarts)),
+		Annotations: cri.ContainerAnnotations(pod, c, from.restarts),
+		LogPath:     filepath.Join(c.Name, fmt.Sprintf("%d.log", from.restarts)),
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
 		Tty:         c.TTY,
@@ -55,6 +64,9 @@ func (d *Deps) containerConfig(ctx context.Context, pod *v1.Pod, c *v1.Container
 			SecurityContext: security,
 			Resources:       d.resources(pod, c),
 		},
+	}
+	for _, name := range claimed {
+		config.CDIDevices = append(config.CDIDevices, &runtimeapi.CDIDevice{Name: name})
 	}
 	for _, v := range vars {
 		config.Envs = append(config.Envs, &runtimeapi.KeyValue{Key: v.Name, Value: []byte(v.Value)})

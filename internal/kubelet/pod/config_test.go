@@ -77,6 +77,28 @@ func TestNamespacesAndPorts(t *testing.T) {
 	}
 }
 
+// TestPrivileged: a sandbox is told of its most privileged container, of
+// whatever kind that is.
+func TestPrivileged(t *testing.T) {
+	yes, no := true, false
+	all, none := &v1.SecurityContext{Privileged: &yes}, &v1.SecurityContext{Privileged: &no}
+	for i, c := range []struct {
+		init, plain, added *v1.SecurityContext
+		want               bool
+	}{
+		{nil, nil, nil, false}, {none, none, none, false}, {all, nil, nil, true}, {nil, all, nil, true}, {none, none, all, true},
+	} {
+		p := &v1.Pod{Spec: v1.PodSpec{
+			InitContainers:      []v1.Container{{SecurityContext: c.init}},
+			Containers:          []v1.Container{{}, {SecurityContext: c.plain}},
+			EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{SecurityContext: c.added}}},
+		}}
+		if got := sandboxSecurity(p).Privileged; got != c.want {
+			t.Errorf("case %d: privileged is %t", i, got)
+		}
+	}
+}
+
 func TestCheckNonRoot(t *testing.T) {
 	yes, no := true, false
 	zero, one := int64(0), int64(1)

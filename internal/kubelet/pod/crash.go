@@ -45,6 +45,13 @@ func nextDelay(prev *crash, finished time.Time) time.Duration {
 	return min(2*prev.delay, crashMax)
 }
 
+// backUntil is the end of a back-off, by the clock that nobody sets: finished,
+// which is by the clock on the wall, may lie in the future when that was set
+// back.
+func backUntil(finished, now time.Time, delay time.Duration) time.Time {
+	return now.Add(delay - max(now.Sub(finished), 0))
+}
+
 // adoptedDelay is that of a container found in its back-off by a kubelet that
 // restarted: what its restarts so far come to.
 func adoptedDelay(restarts int32) time.Duration {
@@ -93,15 +100,16 @@ func (w *Worker) back(spec *v1.Container) {
 	if prev != nil && prev.id == c.ID {
 		return
 	}
+	now := time.Now()
 	finished := c.FinishedAt
 	if finished.IsZero() {
-		finished = time.Now()
+		finished = now
 	}
 	next := &crash{id: c.ID, ended: finished, delay: nextDelay(prev, finished)}
 	if s := lastStatus(w.pod, spec.Name); prev == nil && s != nil && s.State.Waiting != nil && s.State.Waiting.Reason == CrashLoopBackOff {
 		next.delay = adoptedDelay(c.Restarts)
 	}
-	next.until = finished.Add(next.delay)
+	next.until = backUntil(finished, now, next.delay)
 	if next.delay > 0 {
 		full := fmt.Sprintf("%s_%s(%s)", w.pod.Name, w.pod.Namespace, w.pod.UID)
 		next.wait = v1.ContainerStateWaiting{Reason: CrashLoopBackOff,

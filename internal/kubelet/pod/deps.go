@@ -11,6 +11,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cgroup"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
+	"github.com/setpoint-project/setpoint/internal/kubelet/dra"
 	"github.com/setpoint-project/setpoint/internal/kubelet/env"
 	"github.com/setpoint-project/setpoint/internal/kubelet/image"
 	"github.com/setpoint-project/setpoint/internal/kubelet/object"
@@ -35,13 +36,18 @@ type Deps struct {
 	Pods    client.View
 	Images  *image.Puller
 	Volumes *volume.Manager
+	Devices *dra.Manager
 	Cgroups *cgroup.Tree // nil: pods have no groups of their own
 	Objects *object.Cache
 	Events  Events
 	// Services of a namespace, for service links.
 	Services func(namespace string) []*v1.Service
 	// Admit says whether the node takes a pod that is new to it; nil: it does.
-	Admit func(pod *v1.Pod) *status.Failure
+	// One that is running, from before a restart, is taken in any case.
+	Admit func(pod *v1.Pod, running bool) *status.Failure
+	// Fits says why the node has no room for what a running pod is resized to;
+	// nil: it has.
+	Fits func(pod *v1.Pod) *status.Pending
 	// Allocatable and Memory of the node.
 	Allocatable v1.ResourceList
 	Memory      int64
@@ -80,6 +86,13 @@ func references(pod *v1.Pod) []object.Ref {
 	}
 	for _, n := range secrets {
 		refs = append(refs, object.Ref{Resource: object.Secrets, Namespace: pod.Namespace, Name: n})
+	}
+	bundles, signers := volume.TrustReferences(pod)
+	for _, n := range bundles {
+		refs = append(refs, object.Ref{Resource: object.TrustBundles, Name: n})
+	}
+	for _, n := range signers {
+		refs = append(refs, object.TrustBundlesOf(n))
 	}
 	return refs
 }

@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
 	"github.com/setpoint-project/setpoint/internal/kubelet/env"
 	"github.com/setpoint-project/setpoint/internal/kubelet/volume"
 )
@@ -21,7 +20,7 @@ const hostsPath = "/etc/hosts"
 
 // mounts are the container's: its volumes, the managed hosts file and the file
 // for its last words.
-func (d *Deps) mounts(pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ips []string, vars []env.Var, restarts int32) ([]*runtimeapi.Mount, error) {
+func (d *Deps) mounts(pod *v1.Pod, c *v1.Container, from launch, ips []string, vars []env.Var) ([]*runtimeapi.Mount, error) {
 	values := map[string]string{}
 	for _, v := range vars {
 		values[v.Name] = v.Value
@@ -31,7 +30,7 @@ func (d *Deps) mounts(pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ips []s
 	for n := range c.VolumeMounts {
 		m := &c.VolumeMounts[n]
 		hosts = hosts || filepath.Clean(m.MountPath) == hostsPath
-		mount, err := d.volumeMount(pod, c, n, m, values)
+		mount, err := d.volumeMount(pod, c, n, m, from.volumes, values)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +38,7 @@ func (d *Deps) mounts(pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ips []s
 	}
 	if !hosts {
 		path := filepath.Join(d.Volumes.PodDir(pod.UID), "etc-hosts")
-		if err := d.writeHosts(path, pod, sandbox, ips); err != nil {
+		if err := d.writeHosts(path, pod, ips); err != nil {
 			return nil, err
 		}
 		out = append(out, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: path})
@@ -49,7 +48,7 @@ func (d *Deps) mounts(pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ips []s
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, err
 		}
-		path := filepath.Join(dir, fmt.Sprintf("%d", restarts))
+		path := filepath.Join(dir, fmt.Sprintf("%d", from.restarts))
 		f, err := os.Create(path)
 		if err != nil {
 			return nil, err
@@ -66,17 +65,11 @@ func (d *Deps) mounts(pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ips []s
 	return out, nil
 }
 
-func (d *Deps) volumeMount(pod *v1.Pod, c *v1.Container, n int, m *v1.VolumeMount, values map[string]string) (*runtimeapi.Mount, error) {
-	var v *v1.Volume
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].Name == m.Name {
-			v = &pod.Spec.Volumes[i]
-		}
-	}
+func (d *Deps) volumeMount(pod *v1.Pod, c *v1.Container, n int, m *v1.VolumeMount, images map[string]Image, values map[string]string) (*runtimeapi.Mount, error) {
+	v := volumeNamed(pod, m.Name)
 	if v == nil {
 		return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
 	}
-	path := d.Volumes.Path(pod, v)
 	sub := m.SubPath
 	if m.SubPathExpr != "" {
 		sub = env.Expand(m.SubPathExpr, values)
@@ -84,6 +77,14 @@ func (d *Deps) volumeMount(pod *v1.Pod, c *v1.Container, n int, m *v1.VolumeMoun
 			return nil, fmt.Errorf("subPathExpr %q of volume %q names a variable that is not set", m.SubPathExpr, m.Name)
 		}
 	}
+	at := m.MountPath
+	if !filepath.IsAbs(at) {
+		at = "/" + at
+	}
+	if v.Image != nil {
+		return mountImage(v, images[v.Name], at, sub), nil
+	}
+	path := d.Volumes.Path(pod, v)
 	if sub != "" {
 		var err error
 		if path, err = d.Volumes.SubPath(pod, v, c.Name, n, sub); err != nil {
@@ -100,10 +101,6 @@ func (d *Deps) volumeMount(pod *v1.Pod, c *v1.Container, n int, m *v1.VolumeMoun
 	}
 	readOnly := m.ReadOnly || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly ||
 		v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
-	at := m.MountPath
-	if !filepath.IsAbs(at) {
-		at = "/" + at
-	}
 	return &runtimeapi.Mount{ContainerPath: at, HostPath: path, Readonly: readOnly, Propagation: propagation(m)}, nil
 }
 
@@ -121,7 +118,7 @@ func propagation(m *v1.VolumeMount) runtimeapi.MountPropagation {
 
 // writeHosts writes the pod's hosts file: the node's for a pod in the node's
 // network, else one that knows the pod itself.
-func (d *Deps) writeHosts(path string, pod *v1.Pod, sandbox cri.Sandbox, ips []string) error {
+func (d *Deps) writeHosts(path string, pod *v1.Pod, ips []string) error {
 	var b strings.Builder
 	if pod.Spec.HostNetwork {
 		b.WriteString("# Kubernetes-managed hosts file (host network).\n")
@@ -160,29 +157,26 @@ func (d *Deps) writeHosts(path string, pod *v1.Pod, sandbox cri.Sandbox, ips []s
 
 // fileVar reads a variable of a file in a volume: lines NAME=value.
 func fileVar(vols *volume.Manager, pod *v1.Pod, name, path, key string) (string, bool, error) {
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.Name != name {
-			continue
-		}
-		f, err := vols.Open(pod, v, path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", false, nil
-		} else if err != nil {
-			return "", false, err
-		}
-		defer f.Close()
-		lines := bufio.NewScanner(f)
-		for lines.Scan() {
-			k, val, ok := strings.Cut(strings.TrimSpace(lines.Text()), "=")
-			if ok && !strings.HasPrefix(k, "#") && k == key {
-				if len(val) >= 2 && (val[0] == '"' || val[0] == '\'') && val[len(val)-1] == val[0] {
-					val = val[1 : len(val)-1]
-				}
-				return val, true, nil
-			}
-		}
-		return "", false, lines.Err()
+	v := volumeNamed(pod, name)
+	if v == nil {
+		return "", false, fmt.Errorf("cannot find volume %q", name)
 	}
-	return "", false, fmt.Errorf("cannot find volume %q", name)
+	f, err := vols.Open(pod, v, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	} else if err != nil {
+		return "", false, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		k, val, ok := strings.Cut(strings.TrimSpace(lines.Text()), "=")
+		if ok && !strings.HasPrefix(k, "#") && k == key {
+			if len(val) >= 2 && (val[0] == '"' || val[0] == '\'') && val[len(val)-1] == val[0] {
+				val = val[1 : len(val)-1]
+			}
+			return val, true, nil
+		}
+	}
+	return "", false, lines.Err()
 }

@@ -32,6 +32,15 @@ func podOf(policy v1.RestartPolicy, names ...string) *v1.Pod {
 	return p
 }
 
+// showing has all main containers mount a volume that shows an image.
+func showing(p *v1.Pod, volume string) *v1.Pod {
+	p.Spec.Volumes = []v1.Volume{{Name: volume, VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "i"}}}}
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].VolumeMounts = []v1.VolumeMount{{Name: volume, MountPath: "/v"}}
+	}
+	return p
+}
+
 // stateOf makes a runtime state of words: "box" is a ready sandbox, "oldbox"
 // one that is not; "a:run", "a:new", "a:0", "a:1" are containers that run, were
 // never started, or exited with a code; "a@old:0" one in the old sandbox.
@@ -69,7 +78,7 @@ func stateOf(words ...string) *cri.State {
 func text(p Plan) string {
 	var out []string
 	for _, a := range p.Actions {
-		out = append(out, strings.TrimSpace(string(a.Kind)+" "+a.Container+map[bool]string{true: a.ID}[a.Container == ""]))
+		out = append(out, strings.TrimSpace(string(a.Kind)+" "+a.Container+a.Volume+map[bool]string{true: a.ID}[a.Container == ""]))
 	}
 	if p.Completed {
 		out = append(out, "COMPLETED")
@@ -101,6 +110,15 @@ func TestPlan(t *testing.T) {
 			Images: map[string]Image{"a": {Retry: now.Add(time.Second)}}}, ""},
 		{"one that cannot be pulled does not stop the other", Input{Pod: podOf(always, "a", "b"), State: stateOf("box"), Mounted: true,
 			Images: map[string]Image{"a": {Retry: now.Add(time.Second)}, "b": ref}}, "start container b"},
+		{"image of a volume", Input{Pod: showing(podOf(always, "a", "b"), "v"), State: stateOf("box"), Mounted: true, Images: map[string]Image{"a": ref}}, "pull volume v; pull image b"},
+		{"image of a volume is there", Input{Pod: showing(podOf(always, "a"), "v"), State: stateOf("box"), Mounted: true, Images: map[string]Image{"a": ref},
+			Volumes: map[string]Image{"v": ref}}, "start container a"},
+		{"image of a volume cannot be pulled", Input{Pod: showing(podOf(always, "a"), "v"), State: stateOf("box"), Mounted: true, Images: map[string]Image{"a": ref},
+			Volumes: map[string]Image{"v": {Retry: now.Add(time.Second)}}}, ""},
+		{"devices first", Input{Pod: podOf(never, "a"), State: stateOf("oldbox", "a@old:0"), Stop: stop, Devices: true}, "give devices back"},
+		{"devices are being given back", Input{Pod: podOf(never, "a"), State: stateOf("oldbox", "a@old:0"), Stop: deleted, Devices: true, Dirty: true,
+			Busy: map[string]bool{"give devices back": true}}, ""},
+		{"not while something runs", Input{Pod: podOf(never, "a"), State: stateOf("box", "a:run"), Stop: stop, Devices: true}, "stop container a"},
 		{"at rest", Input{Pod: podOf(always, "a"), State: stateOf("box", "a:run"), Mounted: true, Health: map[string]Health{"a-id": up}}, ""},
 		{"died", Input{Pod: podOf(always, "a"), State: stateOf("box", "a:0"), Mounted: true}, "pull image a"},
 		{"died, in back-off", Input{Pod: podOf(always, "a"), State: stateOf("box", "a:1"), Mounted: true,

@@ -22,6 +22,8 @@ func (w *Worker) compute(plan Plan) v1.PodStatus {
 		// What was removed from the runtime since is told as it ended.
 		in.State, in.Ended = w.ended, true
 	}
+	in.Actual, _ = w.resources()
+	in.Resize = status.Resize{Pending: w.pending, Error: w.resizeError}
 	for id, h := range w.health {
 		in.Health[id] = h.health(w.starting).Health
 	}

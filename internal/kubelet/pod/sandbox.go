@@ -148,12 +148,14 @@ func sandboxSecurity(pod *v1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
 }
 
 // privileged tells whether any container of the pod is: then its sandbox must
-// be.
+// be. One that was added to a pod that runs counts as well: the runtime asks
+// the sandbox's configuration as it is told with each container, and that of
+// the sandbox that runs stays as it was made.
 func privileged(pod *v1.Pod) bool {
-	is := func(c v1.Container) bool {
-		return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
-	}
-	return slices.ContainsFunc(pod.Spec.Containers, is) || slices.ContainsFunc(pod.Spec.InitContainers, is)
+	is := func(s *v1.SecurityContext) bool { return s != nil && s.Privileged != nil && *s.Privileged }
+	plain := func(c v1.Container) bool { return is(c.SecurityContext) }
+	return slices.ContainsFunc(pod.Spec.Containers, plain) || slices.ContainsFunc(pod.Spec.InitContainers, plain) ||
+		slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return is(c.SecurityContext) })
 }
 
 func groups(pod *v1.Pod) []int64 {

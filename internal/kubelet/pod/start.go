@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -29,24 +30,31 @@ type startError struct {
 
 func (e *startError) Error() string { return errorText(e.err) }
 
+// launch is what a container is started from beside its spec.
+type launch struct {
+	sandbox  cri.Sandbox
+	image    string           // the runtime's reference
+	volumes  map[string]Image // by name, of volumes that show one
+	target   string           // id of the container whose processes it sees; empty: none
+	restarts int32            // how many containers of its name came before
+}
+
 // startContainer makes a container, starts it and runs its postStart hook. The
 // next container of the pod waits for the hook.
 func (w *Worker) startContainer(ctx context.Context, pod *v1.Pod, name string) func() func() {
 	c := container(pod, name)
 	sandbox := *w.state.ReadySandbox()
-	img := w.images[name]
+	from := launch{sandbox: sandbox, image: w.images[name].Ref, volumes: maps.Clone(w.volumes), target: w.target(pod, name)}
 	had := w.state.Latest(name)
-	target := w.target(pod, name)
-	restarts := int32(0)
 	if had != nil {
-		restarts = had.Restarts + 1
+		from.restarts = had.Restarts + 1
 		if had.State == runtimeapi.ContainerState_CONTAINER_CREATED {
-			restarts = had.Restarts // it never ran: made anew
+			from.restarts = had.Restarts // it never ran: made anew
 		}
 	} else if s := lastStatus(pod, name); s != nil && (s.State.Running != nil || s.LastTerminationState.Terminated != nil) {
-		restarts = s.RestartCount // the runtime lost it
+		from.restarts = s.RestartCount // the runtime lost it
 		if s.State.Running != nil {
-			restarts++
+			from.restarts++
 		}
 	}
 	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
@@ -56,11 +64,15 @@ func (w *Worker) startContainer(ctx context.Context, pod *v1.Pod, name string) f
 		if had != nil && had.State == runtimeapi.ContainerState_CONTAINER_CREATED {
 			_, _ = w.deps.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: had.ID})
 		}
-		err := w.start(ctx, pod, c, sandbox, img.Ref, target, restarts)
+		id, err := w.start(ctx, pod, c, from)
 		return func() {
+			if id != "" {
+				w.made[id] = *c.Resources.DeepCopy()
+			}
 			w.stale.Store(true)
 			w.starting = ""
-			// The next start looks at the image anew.
+			// The next start looks at the image anew. Volumes stay as they were
+			// found: they are resolved once in a pod's life.
 			delete(w.images, name)
 			if err == nil {
 				delete(w.failures, name)
@@ -73,6 +85,9 @@ func (w *Worker) startContainer(ctx context.Context, pod *v1.Pod, name string) f
 			var at *startError
 			if errors.As(err, &at) {
 				wait.Reason = at.reason
+			}
+			if id == "" {
+				w.forgetVolumes(c)
 			}
 			w.deps.Events.Pod(pod, name, v1.EventTypeWarning, "Failed", "Error: %s", err)
 			w.fail(name, wait)
@@ -106,36 +121,41 @@ func lastStatus(pod *v1.Pod, name string) *v1.ContainerStatus {
 	return nil
 }
 
-func (w *Worker) start(ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox cri.Sandbox, ref, target string, restarts int32) error {
-	config, err := w.deps.containerConfig(ctx, pod, c, sandbox, ref, restarts)
-	if err != nil {
-		return &startError{createConfigError, err}
+func (w *Worker) start(ctx context.Context, pod *v1.Pod, c *v1.Container, from launch) (id string, err error) {
+	// They are, since the sandbox was made; but for a kubelet that lost what it
+	// knew, and for what it has to do without.
+	if err := w.deps.Devices.Prepare(ctx, pod); err != nil {
+		return "", &startError{createConfigError, err}
 	}
-	if target != "" {
+	config, err := w.deps.containerConfig(ctx, pod, c, from)
+	if err != nil {
+		return "", &startError{createConfigError, err}
+	}
+	if from.target != "" {
 		n := config.Linux.SecurityContext.NamespaceOptions
-		n.Pid, n.TargetId = runtimeapi.NamespaceMode_TARGET, target
+		n.Pid, n.TargetId = runtimeapi.NamespaceMode_TARGET, from.target
 	}
-	sandboxConfig, err := w.deps.sandboxConfig(pod, sandbox.Attempt)
+	sandboxConfig, err := w.deps.sandboxConfig(pod, from.sandbox.Attempt)
 	if err != nil {
-		return &startError{createConfigError, err}
+		return "", &startError{createConfigError, err}
 	}
 	if err := os.MkdirAll(filepath.Join(sandboxConfig.LogDirectory, c.Name), 0o755); err != nil {
-		return &startError{createError, err}
+		return "", &startError{createError, err}
 	}
 	made, err := w.deps.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
-		PodSandboxId: sandbox.ID, Config: config, SandboxConfig: sandboxConfig})
+		PodSandboxId: from.sandbox.ID, Config: config, SandboxConfig: sandboxConfig})
 	if err != nil {
-		return &startError{createError, err}
+		return "", &startError{createError, err}
 	}
 	w.deps.Events.Pod(pod, c.Name, v1.EventTypeNormal, "Created", "Container created")
 	if _, err := w.deps.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
-		return &startError{runError, err}
+		return made.ContainerId, &startError{runError, err}
 	}
 	w.deps.Events.Pod(pod, c.Name, v1.EventTypeNormal, "Started", "Container started")
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
-		return nil
+		return made.ContainerId, nil
 	}
-	return w.postStart(ctx, pod, c, made.ContainerId, sandbox)
+	return made.ContainerId, w.postStart(ctx, pod, c, made.ContainerId, from.sandbox)
 }
 
 // postStart runs the hook; when it fails the container is killed.

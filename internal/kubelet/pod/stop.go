@@ -59,6 +59,9 @@ const minGrace = 2 * time.Second
 func (w *Worker) stopContainer(ctx context.Context, pod *v1.Pod, a Action) func() func() {
 	k := &killing{deadline: time.Now().Add(a.Grace), sooner: make(chan struct{}, 1)}
 	w.kills[a.ID] = k
+	if a.Resize {
+		w.restart[a.ID] = true
+	}
 	c := container(pod, a.Container)
 	have := w.state.Container(a.ID)
 	host := ""

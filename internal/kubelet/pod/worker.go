@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,8 @@ type Worker struct {
 	stale atomic.Bool
 	// news: an object that the pod refers to changed.
 	news atomic.Bool
+	// evicted, when not nil, is why the pod has to leave.
+	evicted atomic.Pointer[status.Failure]
 
 	// What follows belongs to the goroutine of Run.
 
@@ -39,22 +42,30 @@ type Worker struct {
 
 	mounted bool
 	renew   time.Time
-	remount bool    // an object changed since the volumes were brought up to date
-	held    *v1.Pod // whose references are watched
+	brought time.Time // when the volumes were last brought up to date, by the clock on the wall
+	remount bool      // an object changed since the volumes were brought up to date
+	held    *v1.Pod   // whose references are watched
 
 	stop     *Stop
 	failed   *status.Failure
 	admitted bool
 	deleted  bool // the API server was asked to delete it
 
-	images   map[string]Image
+	images   map[string]Image // of containers
+	volumes  map[string]Image // of volumes that show one
 	failures map[string]*failure
 	crashes  map[string]*crash
 	health   map[string]*watchers
 	starting string // name of the container whose start, with its postStart hook, goes on
 	kills    map[string]*killing
 	messages map[string]string
-	seen     string // resource version with which volumes were brought up to date
+	// made are the resources with which containers were made, or resized to,
+	// by id.
+	made        map[string]v1.ResourceRequirements
+	restart     map[string]bool // containers, by id, that were stopped to be resized
+	pending     *status.Pending // a resize for which there is no room
+	resizeError string          // of the last try to resize
+	seen        string          // resource version with which volumes were brought up to date
 }
 
 // New makes a worker of a pod.
@@ -62,9 +73,9 @@ func New(deps *Deps, pod *v1.Pod) *Worker {
 	w := &Worker{
 		deps: deps, uid: pod.UID, pod: pod,
 		wake: make(chan struct{}, 1), results: make(chan func(), 16),
-		busy: map[string]context.CancelFunc{}, images: map[string]Image{}, failures: map[string]*failure{},
+		busy: map[string]context.CancelFunc{}, images: map[string]Image{}, volumes: map[string]Image{}, failures: map[string]*failure{},
 		crashes: map[string]*crash{}, health: map[string]*watchers{},
-		kills: map[string]*killing{}, messages: map[string]string{},
+		kills: map[string]*killing{}, messages: map[string]string{}, made: map[string]v1.ResourceRequirements{}, restart: map[string]bool{},
 	}
 	w.stale.Store(true)
 	return w
@@ -88,6 +99,13 @@ func (w *Worker) WakeRuntime() {
 func (w *Worker) WakeObject() {
 	w.news.Store(true)
 	w.Wake()
+}
+
+// Evict ends the pod, for a reason of the node's.
+func (w *Worker) Evict(why status.Failure) {
+	if w.evicted.CompareAndSwap(nil, &why) {
+		w.Wake()
+	}
 }
 
 // Run looks after the pod until nothing of it is left anywhere, or ctx ends.
@@ -211,15 +229,41 @@ func (w *Worker) next(plan Plan) time.Time {
 		}
 	}
 	if w.stop == nil {
-		if w.mounted {
-			sooner(w.renew)
+		if w.mounted && !w.renew.IsZero() {
+			// Tokens end by the clock on the wall, which may be set forward;
+			// timers know nothing of that.
+			sooner(earlier(w.renew, time.Now().Add(clockEvery)))
 			if f := w.failures[held(MountVolumes)]; f != nil {
 				sooner(f.until)
 			}
 		}
-		sooner(w.deadline())
+		if w.pending != nil {
+			sooner(time.Now().Add(pendingEvery))
+		}
+		if at := w.deadline(); !at.IsZero() {
+			sooner(earlier(at, time.Now().Add(clockEvery)))
+		}
 	}
 	return t
+}
+
+// tokensDue tells whether the tokens in volumes that were brought up to date at
+// a time have to be renewed: at renew (zero: there are none), and when the
+// clock on the wall was set back, for then they are tokens of the future, which
+// nobody takes.
+func tokensDue(renew, brought, now time.Time) bool {
+	return !renew.IsZero() && (!now.Before(renew) || now.Add(clockEvery/2).Before(brought))
+}
+
+// clockEvery is how often the clock on the wall is looked at by who waits for a
+// time that others have named.
+const clockEvery = time.Minute
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // readPod takes the pod over from the view.
@@ -235,7 +279,7 @@ func (w *Worker) readPod() {
 	} else {
 		w.ahead = nil
 	}
-	w.pod = pod
+	w.pod = w.allocate(pod)
 	if w.held == nil || w.held.Generation != pod.Generation {
 		w.held = pod
 		w.deps.hold(w.ctx, pod)
@@ -281,39 +325,44 @@ func (w *Worker) decide() {
 			w.failed = &status.Failure{Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
 			w.deps.Events.Pod(p, "", v1.EventTypeNormal, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 		}
-		if w.failed != nil {
+		if e := w.evicted.Load(); w.failed == nil && e != nil {
+			w.failed = e
+			w.deps.Events.Pod(p, "", v1.EventTypeWarning, e.Reason, "%s", e.Message)
+			w.stop = &Stop{Deadline: now.Add(minGrace)} // what is short is short now
+		} else if w.failed != nil {
 			w.stop = &Stop{Deadline: now.Add(grace(p))}
 		}
 	}
 	if w.stop != nil {
-		for _, k := range []Kind{MountVolumes, StartContainer} {
-			if cancel := w.busy[string(k)]; cancel != nil {
-				cancel()
-			}
-		}
+		w.cancel(Action{Kind: MountVolumes})
+		w.cancel(Action{Kind: StartContainer})
 		for i := range p.Spec.Containers {
-			w.cancelPull(p.Spec.Containers[i].Name)
+			w.cancel(Action{Kind: PullImage, Container: p.Spec.Containers[i].Name})
 		}
 		for i := range p.Spec.InitContainers {
-			w.cancelPull(p.Spec.InitContainers[i].Name)
+			w.cancel(Action{Kind: PullImage, Container: p.Spec.InitContainers[i].Name})
+		}
+		for i := range p.Spec.Volumes {
+			w.cancel(Action{Kind: PullVolume, Volume: p.Spec.Volumes[i].Name})
 		}
 	}
 }
 
-func (w *Worker) cancelPull(container string) {
-	if cancel := w.busy[Action{Kind: PullImage, Container: container}.Key()]; cancel != nil {
+// cancel cuts a step short that is being taken.
+func (w *Worker) cancel(a Action) {
+	if cancel := w.busy[a.Key()]; cancel != nil {
 		cancel()
 	}
 }
 
-// admit asks the node once, for a pod of which nothing is here yet.
+// admit asks the node once, for a pod that has not started by what it says.
 func (w *Worker) admit() {
 	if w.admitted {
 		return
 	}
 	w.admitted = true
-	if w.state.Empty() && w.pod.Status.StartTime == nil && w.deps.Admit != nil {
-		if f := w.deps.Admit(w.pod); f != nil {
+	if w.pod.Status.StartTime == nil && w.deps.Admit != nil {
+		if f := w.deps.Admit(w.pod, !w.state.Empty()); f != nil {
 			w.failed = f
 			w.deps.Events.Pod(w.pod, "", v1.EventTypeWarning, f.Reason, "%s", f.Message)
 		}
@@ -333,7 +382,7 @@ func (w *Worker) deadline() time.Time {
 func (w *Worker) input() Input {
 	in := Input{
 		Now: time.Now(), Pod: w.pod, State: w.state, Stop: w.stop, Mounted: w.mounted,
-		Images: w.images, Holds: map[string]Hold{}, Health: map[string]Health{}, Busy: make(map[string]bool, len(w.busy)),
+		Images: w.images, Volumes: w.volumes, Holds: map[string]Hold{}, Health: map[string]Health{}, Busy: make(map[string]bool, len(w.busy)),
 	}
 	for k := range w.busy {
 		in.Busy[k] = true
@@ -349,7 +398,9 @@ func (w *Worker) input() Input {
 	for id, h := range w.health {
 		in.Health[id] = h.health(w.starting)
 	}
+	_, in.Resize = w.resources()
 	if w.stop != nil {
+		in.Devices = w.deps.Devices.Holds(w.uid)
 		in.Dirty = w.deps.Volumes.Exists(w.uid) || w.deps.Cgroups != nil && w.deps.Cgroups.Exists(w.uid) || w.logsExist()
 		in.Mounted = w.mounted || !w.stop.Delete && w.deps.Volumes.Made(w.uid)
 		w.stop.Reported = w.reported()
@@ -371,7 +422,7 @@ func (w *Worker) refreshDue(now time.Time) bool {
 	if f := w.failures[held(MountVolumes)]; f != nil && now.Before(f.until) {
 		return false
 	}
-	return w.remount || !w.renew.IsZero() && !now.Before(w.renew) || metaVersion(w.pod) != w.seen
+	return w.remount || tokensDue(w.renew, w.brought, now.Round(0)) || metaVersion(w.pod) != w.seen
 }
 
 func (w *Worker) observe(o loop.Outcome, err error, began time.Time) {
@@ -397,6 +448,11 @@ func (w *Worker) outcome(plan Plan) loop.Outcome {
 	}
 	for name, wait := range plan.Waiting {
 		return loop.WaitFor("container "+name, "%s: %s", wait.Reason, wait.Message)
+	}
+	for name, f := range w.failures {
+		if kind, ok := strings.CutPrefix(name, held("")); ok && time.Now().Before(f.until) {
+			return loop.WaitFor("its next try", "could not %s", kind)
+		}
 	}
 	return loop.Done()
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri/critest"
+	"github.com/setpoint-project/setpoint/internal/kubelet/dra"
 	"github.com/setpoint-project/setpoint/internal/kubelet/env"
 	"github.com/setpoint-project/setpoint/internal/kubelet/image"
 	"github.com/setpoint-project/setpoint/internal/kubelet/object"
@@ -68,12 +69,16 @@ func bubble(t *testing.T, spec string, f func(w *world)) {
 		var worker *pod.Worker
 		objects := object.New(w.client, func(types.UID) { worker.WakeObject() })
 		view := w.client.View(pod.Resource, client.ViewOptions{})
+		devices, err := dra.New(dra.Options{Node: "n1", Client: w.client, Root: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
 		w.deps = &pod.Deps{
 			Runtime: w.rt, Client: w.client, Pods: view, Objects: objects, Events: w,
 			Images: image.New(image.Options{Images: w.rt, Events: w, Secrets: objects.Secret}),
 			Volumes: volume.New(volume.Options{Root: t.TempDir(), Objects: objects,
 				Facts: func(*v1.Pod) env.Pod { return env.Pod{} }}),
-			Owner: "test", HostIPs: []string{"192.0.2.1"}, LogsDir: t.TempDir(), ClusterDomain: "cluster.local", Log: slog.New(slog.DiscardHandler),
+			Devices: devices, Owner: "test", HostIPs: []string{"192.0.2.1"}, LogsDir: t.TempDir(), ClusterDomain: "cluster.local", Log: slog.New(slog.DiscardHandler),
 		}
 		worker = w.start()
 		remove := view.Handle(func(_, _ client.Object) { worker.Wake() })
@@ -313,9 +318,13 @@ func TestSandboxFails(t *testing.T) {
 		var fail atomic.Bool
 		fail.Store(true)
 		w.stop()
+		var stopped atomic.Int32
 		w.rt.Fail = func(call string) error {
 			if fail.Load() && call == "RunPodSandbox" {
 				return fmt.Errorf("no address")
+			}
+			if call == "StopPodSandbox" {
+				stopped.Add(1)
 			}
 			return nil
 		}
@@ -325,7 +334,11 @@ func TestSandboxFails(t *testing.T) {
 		if _, err := w.rt.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: "sandbox-1"}); err != nil {
 			t.Fatal(err)
 		}
+		stopped.Store(0)
 		w.after(time.Minute)
+		if stopped.Load() == 0 {
+			t.Error("a sandbox that died keeps its address")
+		}
 		if !slices.ContainsFunc(w.events, func(e string) bool {
 			return strings.HasPrefix(e, "FailedCreatePodSandBox: Failed to create pod sandbox: no address")
 		}) {

@@ -82,7 +82,9 @@ func Run(ctx context.Context, kind Kind, p *v1.Probe, started time.Time, initial
 	if p.PeriodSeconds == 0 {
 		period = 10 * time.Second
 	}
-	wait := time.Until(started.Add(time.Duration(p.InitialDelaySeconds) * time.Second))
+	delay := time.Duration(p.InitialDelaySeconds) * time.Second
+	// A clock that was set back makes it start in the future.
+	wait := min(time.Until(started.Add(delay)), delay)
 	for {
 		if wait > 0 {
 			timer := time.NewTimer(wait)

@@ -56,6 +56,25 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// A container that started in the future, since the clock was set back, is
+// looked at after the initial delay all the same.
+func TestRunAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var first time.Duration
+		ctx, cancel := context.WithCancel(t.Context())
+		p := &v1.Probe{InitialDelaySeconds: 5, PeriodSeconds: 10}
+		Run(ctx, Readiness, p, began.Add(time.Hour), Failure, func(context.Context) (Result, string) {
+			first = time.Since(began)
+			cancel()
+			return Success, ""
+		}, func(Outcome) {})
+		if first != 5*time.Second {
+			t.Errorf("looked after %v, want 5s", first)
+		}
+	})
+}
+
 func TestHTTP(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -81,13 +100,13 @@ func TestHTTP(t *testing.T) {
 	}{
 		"/ok": {Success, ""}, "/away": {Success, "<a href"}, "/bad": {Failure, "HTTP probe failed with statuscode: 503"}, "/slow": {Failure, "context deadline exceeded"},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if path == "/slow" {
 			cancel()
 			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 		}
 		a := &v1.HTTPGetAction{Path: path, Port: intstr.FromString("web"), HTTPHeaders: []v1.HTTPHeader{{Name: "Host", Value: "given"}, {Name: "X-A", Value: "1"}}}
-		r, msg := Check(ctx, v1.ProbeHandler{HTTPGet: a}, time.Second, target)
+		r, msg := Check(ctx, v1.ProbeHandler{HTTPGet: a}, time.Minute, target)
 		cancel()
 		if r != want.r || !strings.Contains(msg, want.msg) {
 			t.Errorf("%s: %v %q, want %v %q", path, r, msg, want.r, want.msg)
@@ -102,15 +121,15 @@ func TestTCP(t *testing.T) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	h := v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}
-	if r, msg := Check(t.Context(), h, time.Second, Target{Host: "127.0.0.1"}); r != Success {
+	if r, msg := Check(t.Context(), h, time.Minute, Target{Host: "127.0.0.1"}); r != Success {
 		t.Errorf("open: %v %q", r, msg)
 	}
 	l.Close()
-	if r, msg := Check(t.Context(), h, time.Second, Target{Host: "127.0.0.1"}); r != Failure || !strings.Contains(msg, "connection refused") {
+	if r, msg := Check(t.Context(), h, time.Minute, Target{Host: "127.0.0.1"}); r != Failure || !strings.Contains(msg, "connection refused") {
 		t.Errorf("closed: %v %q", r, msg)
 	}
 	h.TCPSocket.Port = intstr.FromString("none")
-	if r, _ := Check(t.Context(), h, time.Second, Target{Host: "127.0.0.1"}); r != Unknown {
+	if r, _ := Check(t.Context(), h, time.Minute, Target{Host: "127.0.0.1"}); r != Unknown {
 		t.Errorf("no such port: %v", r)
 	}
 }
@@ -127,7 +146,7 @@ func TestExec(t *testing.T) {
 		want Result
 	}{{0, nil, Success}, {1, nil, Failure}, {0, context.DeadlineExceeded, Failure}, {0, net.ErrClosed, Unknown}} {
 		exit, err = c.exit, c.err
-		if r, msg := Check(t.Context(), h, time.Second, target); r != c.want {
+		if r, msg := Check(t.Context(), h, time.Minute, target); r != c.want {
 			t.Errorf("%d %v: %v %q, want %v", c.exit, c.err, r, msg, c.want)
 		}
 	}

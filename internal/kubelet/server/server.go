@@ -3,7 +3,7 @@
 //
 //	/healthz /pods /runningpods /containerLogs/NS/POD/CONTAINER
 //	/exec/NS/POD[/UID]/CONTAINER /attach/... /run/... /portForward/NS/POD[/UID]
-//	/stats/summary /metrics/resource
+//	/stats/summary /metrics/resource /metrics/cadvisor
 //
 // Streams are the runtime's: it answers with a loopback address of this
 // network namespace, to which the connection is passed on, whatever it is
@@ -22,7 +22,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,6 +29,7 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/cri"
+	"github.com/setpoint-project/setpoint/internal/nodestats"
 )
 
 // DefaultClient is the common name by which upstream's tools sign the API
@@ -48,7 +48,12 @@ type Options struct {
 	// Clients are the common names that may ask; empty means DefaultClient.
 	// Members of system:masters always may.
 	Clients []string
+	// Client asks the API server who others are and what they may (access.go);
+	// nil: nobody else may ask anything.
+	Client  client.Interface
 	Runtime cri.Runtime
+	// Stats measures what runs here.
+	Stats   nodestats.Collect
 	Pods    client.View
 	Owner   string
 	LogsDir string
@@ -58,8 +63,9 @@ type Options struct {
 
 // Server answers.
 type Server struct {
-	opts Options
-	http *http.Server
+	opts   Options
+	http   *http.Server
+	access *access
 }
 
 // New makes a Server.
@@ -73,7 +79,7 @@ func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o}
+	s := &Server{opts: o, access: newAccess(o.Client, o.Node)}
 	s.http = &http.Server{
 		Handler: s.Handler(),
 		TLSConfig: &tls.Config{
@@ -100,28 +106,13 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("/portForward/{ns}/{pod}", s.portForward)
 	mux.HandleFunc("/portForward/{ns}/{pod}/{uid}", s.portForward)
-	mux.HandleFunc("GET /stats/summary", s.summary)
-	mux.HandleFunc("GET /metrics/resource", s.resource)
+	stats := nodestats.Handler(s.opts.Stats)
+	mux.Handle("GET /stats/", stats)
+	mux.Handle("GET /metrics/", stats)
 	outer := http.NewServeMux()
 	outer.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
-	outer.Handle("/", s.authenticated(mux))
+	outer.Handle("/", s.admitted(mux))
 	return outer
-}
-
-// authenticated lets only those in who hold one of the right certificates.
-func (s *Server) authenticated(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-			http.Error(w, "Unauthorized: a client certificate of the cluster is required", http.StatusUnauthorized)
-			return
-		}
-		who := r.TLS.VerifiedChains[0][0].Subject
-		if !slices.Contains(s.opts.Clients, who.CommonName) && !slices.Contains(who.Organization, masters) {
-			http.Error(w, "Forbidden: user "+who.CommonName+" may not use the kubelet's API", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // Run answers until ctx ends.

@@ -39,7 +39,7 @@ func TestWanted(t *testing.T) {
 
 // Without a certificate only the health is answered.
 func TestAuthentication(t *testing.T) {
-	s := &Server{}
+	s := &Server{access: newAccess(nil, "n")}
 	h := s.Handler()
 	for path, want := range map[string]int{"/healthz": 200, "/pods": 401, "/exec/a/b/c": 401, "/nothing": 401} {
 		w := httptest.NewRecorder()

@@ -28,11 +28,18 @@ func conditions(in Input, s *v1.PodStatus) []v1.PodCondition {
 	scheduled.ObservedGeneration = in.Pod.Generation
 	own = append(own, scheduled)
 
+	if f := in.Failed; f != nil && f.Disruption {
+		own = append(own, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue,
+			Reason: v1.PodReasonTerminationByKubelet, Message: f.Message})
+	}
+
+	own = append(own, resizing(in)...)
+
 	had := map[v1.PodConditionType]v1.PodCondition{}
 	for _, c := range in.Pod.Status.Conditions {
 		had[c.Type] = c
 	}
-	mine := map[v1.PodConditionType]bool{}
+	mine := map[v1.PodConditionType]bool{v1.PodResizePending: true, v1.PodResizeInProgress: true}
 	for i := range own {
 		c := &own[i]
 		mine[c.Type] = true
@@ -50,6 +57,56 @@ func conditions(in Input, s *v1.PodStatus) []v1.PodCondition {
 		}
 	}
 	return own
+}
+
+// resizing are the conditions of a resize that is not done; without one there
+// are none.
+func resizing(in Input) (out []v1.PodCondition) {
+	if p := in.Resize.Pending; p != nil {
+		out = append(out, v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: p.Reason, Message: p.Message})
+	}
+	if !in.Ended && in.Failed == nil && changes(in) {
+		c := v1.PodCondition{Type: v1.PodResizeInProgress, Status: v1.ConditionTrue}
+		if in.Resize.Error != "" {
+			c.Reason, c.Message = v1.PodReasonError, in.Resize.Error
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// changes tells whether a container runs with other resources than it is
+// given.
+func changes(in Input) bool {
+	for _, list := range [][]v1.Container{in.Pod.Spec.Containers, in.Pod.Spec.InitContainers} {
+		for i := range list {
+			c := in.State.Latest(list[i].Name)
+			if c == nil {
+				continue
+			}
+			if a, ok := in.Actual[c.ID]; ok && !SameCompute(&a, &list[i].Resources) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SameCompute compares what may be resized: CPU and memory.
+func SameCompute(a, b *v1.ResourceRequirements) bool {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if !SameAmount(a, b, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// SameAmount compares the requests and limits of one resource.
+func SameAmount(a, b *v1.ResourceRequirements, name v1.ResourceName) bool {
+	x, y := a.Requests[name], b.Requests[name]
+	l, m := a.Limits[name], b.Limits[name]
+	return x.Cmp(y) == 0 && l.Cmp(m) == 0
 }
 
 func sandboxReady(in Input, s *v1.PodStatus) v1.PodCondition {

@@ -16,11 +16,11 @@ const RuntimePrefix = "containerd://"
 
 // Reasons of containers, as upstream names them.
 const (
-	ReasonCreating     = "ContainerCreating"
-	ReasonInitializing = "PodInitializing"
-	ReasonCompleted    = "Completed"
-	ReasonError        = "Error"
-	ReasonUnknown      = "ContainerStatusUnknown"
+	reasonCreating     = "ContainerCreating"
+	reasonInitializing = "PodInitializing"
+	reasonCompleted    = "Completed"
+	reasonError        = "Error"
+	reasonUnknown      = "ContainerStatusUnknown"
 )
 
 // IsSidecar tells whether an init container is one that goes on beside the
@@ -56,7 +56,10 @@ func container(in Input, was *v1.ContainerStatus, spec *v1.Container, init bool)
 		ContainerID:  RuntimePrefix + c.ID,
 		RestartCount: c.Restarts,
 		Resources:    spec.Resources.DeepCopy(),
-		VolumeMounts: mounts(spec),
+		VolumeMounts: mounts(spec, c),
+	}
+	if actual, ok := in.Actual[c.ID]; ok {
+		s.Resources = actual.DeepCopy()
 	}
 	if len(spec.Resources.Requests) > 0 {
 		s.AllocatedResources = spec.Resources.Requests.DeepCopy()
@@ -129,7 +132,7 @@ func unknown(in Input, was *v1.ContainerStatus, spec *v1.Container) v1.Container
 		}
 		if was.State.Running != nil {
 			lost := &v1.ContainerStateTerminated{
-				Reason:      ReasonUnknown,
+				Reason:      reasonUnknown,
 				Message:     "The container could not be located when the pod was terminated",
 				ExitCode:    137,
 				ContainerID: was.ContainerID,
@@ -152,9 +155,9 @@ func unknown(in Input, was *v1.ContainerStatus, spec *v1.Container) v1.Container
 
 func creating(pod *v1.Pod) string {
 	if len(pod.Spec.InitContainers) > 0 {
-		return ReasonInitializing
+		return reasonInitializing
 	}
-	return ReasonCreating
+	return reasonCreating
 }
 
 func terminated(c *cri.Container, messages map[string]string) *v1.ContainerStateTerminated {
@@ -174,9 +177,9 @@ func terminated(c *cri.Container, messages map[string]string) *v1.ContainerState
 		t.FinishedAt = metav1.NewTime(c.FinishedAt.Truncate(1e9))
 	}
 	if t.Reason == "" {
-		t.Reason = ReasonError
+		t.Reason = reasonError
 		if c.ExitCode == 0 {
-			t.Reason = ReasonCompleted
+			t.Reason = reasonCompleted
 		}
 	}
 	if t.Message == "" && t.Reason == "StartError" {
@@ -185,13 +188,18 @@ func terminated(c *cri.Container, messages map[string]string) *v1.ContainerState
 	return t
 }
 
-func mounts(spec *v1.Container) []v1.VolumeMountStatus {
+// mounts are those of a container; have, when not nil, is the one that there
+// is.
+func mounts(spec *v1.Container, have *cri.Container) []v1.VolumeMountStatus {
 	var out []v1.VolumeMountStatus
 	for _, m := range spec.VolumeMounts {
 		s := v1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
 		if m.ReadOnly {
 			off := v1.RecursiveReadOnlyDisabled
 			s.RecursiveReadOnly = &off
+		}
+		if have != nil && have.Images[m.MountPath] != "" {
+			s.VolumeStatus = &v1.VolumeStatus{Image: &v1.ImageVolumeStatus{ImageRef: have.Images[m.MountPath]}}
 		}
 		out = append(out, s)
 	}

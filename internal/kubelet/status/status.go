@@ -33,6 +33,18 @@ type Health struct {
 type Failure struct {
 	Reason  string
 	Message string
+	// Disruption: the pod is not to blame, which its owner may want to know.
+	Disruption bool
+}
+
+// Pending says why a resize has to wait: v1.PodReasonInfeasible or
+// v1.PodReasonDeferred.
+type Pending struct{ Reason, Message string }
+
+// Resize is how far the resize of a pod's resources has come.
+type Resize struct {
+	Pending *Pending // nil: the node has room for it, or there is none
+	Error   string   // why the last try did not succeed
 }
 
 // Input is everything a status follows from.
@@ -49,6 +61,10 @@ type Input struct {
 	// message files.
 	Messages map[string]string
 	HostIPs  []string // of the node, primary first
+	// Actual are the resources with which containers run, by id; none means:
+	// as their spec says.
+	Actual map[string]v1.ResourceRequirements
+	Resize Resize
 	// Failed is set for a pod that the node ended.
 	Failed *Failure
 	// Ended is set when nothing of the pod runs or will run again.
@@ -76,9 +92,11 @@ func Compute(in Input) v1.PodStatus {
 		s.StartTime = &now
 	}
 	addresses(&s, in)
-	s.InitContainerStatuses = containers(in, old.InitContainerStatuses, pod.Spec.InitContainers, true)
-	s.ContainerStatuses = containers(in, old.ContainerStatuses, pod.Spec.Containers, false)
-	s.EphemeralContainerStatuses = containers(in, old.EphemeralContainerStatuses, ephemeral(pod), false)
+	if !neverBegan(in) {
+		s.InitContainerStatuses = containers(in, old.InitContainerStatuses, pod.Spec.InitContainers, true)
+		s.ContainerStatuses = containers(in, old.ContainerStatuses, pod.Spec.Containers, false)
+		s.EphemeralContainerStatuses = containers(in, old.EphemeralContainerStatuses, ephemeral(pod), false)
+	}
 
 	s.Phase = Phase(&pod.Spec, &s, in.Ended)
 	if in.Failed != nil {
@@ -89,6 +107,15 @@ func Compute(in Input) v1.PodStatus {
 	}
 	s.Conditions = conditions(in, &s)
 	return s
+}
+
+// neverBegan tells whether a pod has failed before anything of it was begun: one
+// that the node refused. Its containers wait for nothing, and clients show what
+// a container waits for rather than why the pod has failed.
+func neverBegan(in Input) bool {
+	old := &in.Pod.Status
+	return (in.Failed != nil || terminal(old.Phase)) && in.State.Empty() &&
+		len(old.InitContainerStatuses) == 0 && len(old.ContainerStatuses) == 0
 }
 
 func terminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }

@@ -69,6 +69,37 @@ func conditionOf(s v1.PodStatus, t v1.PodConditionType) string {
 	return "none"
 }
 
+// Whose pod the node ended for its own sake learns that it is not to blame.
+func TestDisruption(t *testing.T) {
+	in := Input{Pod: podOf(v1.RestartPolicyAlways, nil, "a"), State: stateOf(c("a", 137, 0)), Ended: true, Failed: &Failure{Reason: "Evicted", Message: "low", Disruption: true}}
+	s := Compute(in)
+	if got := conditionOf(s, v1.DisruptionTarget); got != "True TerminationByKubelet low" || s.Phase != v1.PodFailed || s.Reason != "Evicted" || s.Message != "low" {
+		t.Errorf("got %s, %s %s %s", got, s.Phase, s.Reason, s.Message)
+	}
+	in.Failed.Disruption = false
+	if got := conditionOf(Compute(in), v1.DisruptionTarget); got != "none" {
+		t.Errorf("for its own excess: %s", got)
+	}
+}
+
+// Containers of a pod that the node refused wait for nothing: kubectl would show
+// that they are being created, for ever, rather than why the pod has failed.
+func TestRefusedPodHasNoContainers(t *testing.T) {
+	in := Input{Pod: podOf(v1.RestartPolicyAlways, []string{"i"}, "a"), State: &cri.State{}, Failed: &Failure{Reason: "OutOfcpu"}}
+	s := Compute(in)
+	if len(s.InitContainerStatuses)+len(s.ContainerStatuses) != 0 || s.Reason != "OutOfcpu" {
+		t.Errorf("got %+v", s)
+	}
+	in.Pod.Status, in.Failed, in.Ended = s, nil, true // the kubelet was started again
+	if again := Compute(in); !Equal(&s, &again) {
+		t.Errorf("then\n%+v\nwas\n%+v", again, s)
+	}
+	in.Pod.Status, in.Failed = v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a"}}}, &Failure{Reason: "Evicted"}
+	if s := Compute(in); len(s.ContainerStatuses) != 1 {
+		t.Errorf("one that was begun: %+v", s.ContainerStatuses)
+	}
+}
+
 func TestPhaseAndConditions(t *testing.T) {
 	always, onFailure, never := v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever
 	crash := map[string]v1.ContainerStateWaiting{"a": {Reason: "CrashLoopBackOff"}}
@@ -156,7 +187,7 @@ func TestContainerStates(t *testing.T) {
 	in.Pod.Status = Compute(in)
 	in.State = stateOf()
 	s = Compute(in).ContainerStatuses[0]
-	if s.State.Waiting == nil || s.RestartCount != 2 || s.LastTerminationState.Terminated == nil || s.LastTerminationState.Terminated.Reason != ReasonUnknown {
+	if s.State.Waiting == nil || s.RestartCount != 2 || s.LastTerminationState.Terminated == nil || s.LastTerminationState.Terminated.Reason != reasonUnknown {
 		t.Errorf("status is %+v", s)
 	}
 	// What has ended never comes back.

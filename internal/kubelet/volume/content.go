@@ -30,8 +30,9 @@ func (m *Manager) content(ctx context.Context, pod *v1.Pod, v *v1.Volume) (map[s
 	case v.Projected != nil:
 		b.mode = mode(v.Projected.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
 		for i := range v.Projected.Sources {
-			if err = b.projection(&v.Projected.Sources[i]); err != nil {
-				break
+			// All are asked for at once, also when one of them is not there yet.
+			if e := b.projection(i, &v.Projected.Sources[i]); err == nil {
+				err = e
 			}
 		}
 	}
@@ -55,7 +56,7 @@ func mode(m *int32, otherwise int32) fs.FileMode {
 	return fs.FileMode(otherwise) & fs.ModePerm
 }
 
-func (b *builder) projection(p *v1.VolumeProjection) error {
+func (b *builder) projection(n int, p *v1.VolumeProjection) error {
 	switch {
 	case p.ConfigMap != nil:
 		return b.configMap(p.ConfigMap.Name, p.ConfigMap.Items, p.ConfigMap.Optional)
@@ -65,6 +66,10 @@ func (b *builder) projection(p *v1.VolumeProjection) error {
 		return b.downward(p.DownwardAPI.Items)
 	case p.ServiceAccountToken != nil:
 		return b.token(p.ServiceAccountToken)
+	case p.ClusterTrustBundle != nil:
+		return b.trust(p.ClusterTrustBundle)
+	case p.PodCertificate != nil:
+		return b.certificate(n, p.PodCertificate)
 	}
 	return fmt.Errorf("a source of projected volume %q is of a type that is not supported", b.volume)
 }
@@ -154,9 +159,7 @@ func (b *builder) token(p *v1.ServiceAccountTokenProjection) error {
 	if err != nil {
 		return fmt.Errorf("failed to fetch token: %w", err)
 	}
-	if b.renew.IsZero() || t.renew.Before(b.renew) {
-		b.renew = t.renew
-	}
+	b.renewAt(t.renew)
 	b.files[p.Path] = File{[]byte(t.value), tokenMode(b.pod, b.mode)}
 	return nil
 }

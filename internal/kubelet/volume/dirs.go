@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -96,22 +95,22 @@ func own(dir string, group *int64) error {
 }
 
 // hostPath checks, and where the type says so makes, what a host path names.
-func hostPath(h *v1.HostPathVolumeSource) error {
+func hostPath(path string, want *v1.HostPathType) error {
 	kind := v1.HostPathUnset
-	if h.Type != nil {
-		kind = *h.Type
+	if want != nil {
+		kind = *want
 	}
 	if kind == v1.HostPathUnset {
 		return nil
 	}
-	info, err := os.Stat(h.Path)
+	info, err := os.Stat(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return err
 	}
 	is := func(ok bool, what string) error {
 		if missing || !ok {
-			return fmt.Errorf("hostPath type check failed: %s is not %s", h.Path, what)
+			return fmt.Errorf("hostPath type check failed: %s is not %s", path, what)
 		}
 		return nil
 	}
@@ -122,12 +121,12 @@ func hostPath(h *v1.HostPathVolumeSource) error {
 	switch kind {
 	case v1.HostPathDirectoryOrCreate:
 		if missing {
-			return os.MkdirAll(h.Path, 0o755)
+			return os.MkdirAll(path, 0o755)
 		}
 		return is(mode.IsDir(), "a directory")
 	case v1.HostPathFileOrCreate:
 		if missing {
-			f, err := os.OpenFile(h.Path, os.O_CREATE|os.O_RDONLY, 0o644)
+			f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
 			if err != nil {
 				return err
 			}
@@ -146,43 +145,6 @@ func hostPath(h *v1.HostPathVolumeSource) error {
 		return is(mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0, "a block device")
 	}
 	return fmt.Errorf("hostPath type %q is unknown", kind)
-}
-
-// claim binds the folder of a claim's volume, of those types that are a folder
-// of this node.
-func (m *Manager) claim(ctx context.Context, pod *v1.Pod, v *v1.Volume, name string) error {
-	if m.opts.Claim == nil {
-		return errors.New("persistent volume claims are not supported")
-	}
-	pv, err := m.opts.Claim(ctx, pod.Namespace, name)
-	if err != nil {
-		return err
-	}
-	var src string
-	switch {
-	case pv.Spec.HostPath != nil:
-		if err := hostPath(pv.Spec.HostPath); err != nil {
-			return err
-		}
-		src = pv.Spec.HostPath.Path
-	case pv.Spec.Local != nil:
-		src = pv.Spec.Local.Path
-	default:
-		return fmt.Errorf("persistent volume %q is of a type that is not supported: only hostPath and local are", pv.Name)
-	}
-	dir := m.Path(pod, v)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if mounted, err := isMounted(dir); err != nil || mounted {
-		return err
-	}
-	if _, err := os.Stat(src); errors.Is(err, fs.ErrNotExist) && pv.Spec.HostPath != nil {
-		if err := os.MkdirAll(src, 0o755); err != nil {
-			return err
-		}
-	}
-	return bind(src, dir)
 }
 
 func bind(src, dir string) error {

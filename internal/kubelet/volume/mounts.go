@@ -102,11 +102,23 @@ func unmountBelow(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Share makes the folder of pods a shared mount, so that what a container
-// mounts there is seen by the host and by others (mountPropagation). It is
-// idempotent.
+// shared are the folders below a kubelet's that are shared mounts: what
+// containers, or CSI drivers in them, mount there is seen by the host and by
+// others.
+var shared = []string{"pods", "plugins"}
+
+// Share makes the folders of pods and plugins shared mounts, so that what a
+// container mounts there is seen by the host and by others (mountPropagation).
+// It is idempotent.
 func Share(root string) error {
-	dir := filepath.Join(root, "pods")
+	var errs []error
+	for _, dir := range shared {
+		errs = append(errs, share(filepath.Join(root, dir)))
+	}
+	return errors.Join(errs...)
+}
+
+func share(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
@@ -140,11 +152,15 @@ func Share(root string) error {
 
 // Release takes everything that is mounted below a kubelet's folder away.
 func Release(root string) error {
-	dir, err := filepath.EvalSymlinks(filepath.Join(root, "pods"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
+	var errs []error
+	for _, dir := range shared {
+		dir, err := filepath.EvalSymlinks(filepath.Join(root, dir))
+		if err == nil {
+			err = unmountBelow(dir)
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
-	return unmountBelow(dir)
+	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/cyphar/filepath-securejoin/pathrs-lite"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -66,12 +67,25 @@ func (m *Manager) Open(pod *v1.Pod, v *v1.Volume, path string) (*os.File, error)
 	return pathrs.Reopen(f, os.O_RDONLY)
 }
 
-// makeBelow makes the folders of a path below root.
+// makeBelow makes the folders of a path below root, with the mode of root: who
+// may write to the volume may write there.
 func makeBelow(root, sub string) (*os.File, error) {
 	r, err := os.Open(root)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return pathrs.MkdirAllHandle(r, sub, 0o750)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(r.Fd()), &st); err != nil {
+		return nil, err
+	}
+	f, err := pathrs.MkdirAllHandle(r, sub, os.FileMode(st.Mode).Perm())
+	if err != nil {
+		return nil, err
+	}
+	// The mask of this process must not narrow it.
+	if err := unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), st.Mode&(0o777|unix.S_ISGID)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }

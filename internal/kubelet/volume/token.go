@@ -24,8 +24,18 @@ type tokenKey struct {
 
 type token struct {
 	value string
-	renew time.Time
+	// By the clock on the wall, as the API server judges tokens.
+	issued, renew, expires time.Time
 }
+
+// due tells whether it is time for a new one. A clock that was set back makes a
+// token one of the future, which the API server does not take.
+func (t token) due(now time.Time) bool {
+	return !now.Before(t.renew) || now.Add(futureMax).Before(t.issued)
+}
+
+// futureMax is less than the leeway that the API server gives (a minute).
+const futureMax = 30 * time.Second
 
 // maxAge is how old a token becomes at most, whatever it is good for.
 const maxAge = 24 * time.Hour
@@ -36,19 +46,26 @@ func (t *tokens) get(ctx context.Context, opts Options, pod *v1.Pod, k tokenKey)
 	t.mu.Lock()
 	have, ok := t.known[k]
 	t.mu.Unlock()
-	now := time.Now()
-	if ok && now.Before(have.renew) {
+	now := time.Now().Round(0) // by the clock on the wall
+	if ok && !have.due(now) {
 		return have, nil
 	}
 	value, expires, err := opts.Token(ctx, pod, k.audience, k.seconds)
 	if err != nil {
 		return token{}, err
 	}
-	fresh := token{value, now.Add(min(expires.Sub(now)*4/5, maxAge))}
+	fresh := token{value, now, now.Add(min(expires.Sub(now)*4/5, maxAge)), expires}
 	t.mu.Lock()
 	t.known[k] = fresh
 	t.mu.Unlock()
 	return fresh, nil
+}
+
+// Token is a token of the pod's service account, kept until it is due for
+// renewal.
+func (m *Manager) Token(ctx context.Context, pod *v1.Pod, audience string, seconds int64) (string, time.Time, error) {
+	t, err := m.tokens.get(ctx, m.opts, pod, tokenKey{pod.UID, audience, seconds})
+	return t.value, t.expires, err
 }
 
 func (t *tokens) forget(uid types.UID) {

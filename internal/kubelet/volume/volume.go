@@ -1,13 +1,13 @@
 // Package volume makes the volumes of pods on the node and takes them away.
 //
-//	<root>/pods/<uid>/volumes/kubernetes.io~<type>/<name>   a volume
+//	<root>/pods/<uid>/volumes/kubernetes.io~<type>/<name>   a volume; those of drivers are package csi's
 //	<root>/pods/<uid>/volume-subpaths/<container>/<n>       a part of one
 //	<root>/pods/<uid>/etc-hosts                             managed file
 //	<root>/pods/<uid>/containers/<container>/<id>           termination message
 //
 // Mount is idempotent: it makes what is missing, and brings volumes whose
-// content follows an object (config map, secret, token, downward API) up to
-// date. What follows an object is written at once or not at all (see
+// content follows an object (config map, secret, token, certificate, downward
+// API) up to date. What follows an object is written at once or not at all (see
 // atomic.go).
 //
 // Concurrency: a Manager may be used from many goroutines, for one pod from one
@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -49,6 +50,9 @@ func (e *Error) Unwrap() error { return e.Err }
 type Objects interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
+	TrustBundle(ctx context.Context, name string) (*certificatesv1.ClusterTrustBundle, error)
+	// TrustBundles are those of a signer, in a fixed order.
+	TrustBundles(ctx context.Context, signer string) ([]*certificatesv1.ClusterTrustBundle, error)
 }
 
 // Options of a Manager.
@@ -57,8 +61,13 @@ type Options struct {
 	Objects Objects
 	// Token asks for a token of the pod's service account.
 	Token func(ctx context.Context, pod *v1.Pod, audience string, seconds int64) (token string, expires time.Time, err error)
-	// Claim finds the volume that a claim of the pod's namespace is bound to.
-	Claim func(ctx context.Context, namespace, name string) (*v1.PersistentVolume, error)
+	// Certificates of pods; nil: there are none.
+	Certificates Certificates
+	// Claim finds the persistent volume behind a volume of a pod, once it may be
+	// used; the error says what is missing.
+	Claim func(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*v1.PersistentVolume, error)
+	// Drivers mount volumes of CSI drivers; nil: there are none.
+	Drivers Drivers
 	// Facts are what the downward API tells beside the pod's object.
 	Facts func(pod *v1.Pod) env.Pod
 }
@@ -83,7 +92,10 @@ func (m *Manager) PodDir(uid types.UID) string {
 // where it says.
 func (m *Manager) Path(pod *v1.Pod, v *v1.Volume) string {
 	if v.HostPath != nil {
-		return v.HostPath.Path
+		return HostPath(m.opts.Root, v.HostPath.Path)
+	}
+	if path := m.driverPath(pod, v); path != "" {
+		return path
 	}
 	return filepath.Join(m.PodDir(pod.UID), "volumes", "kubernetes.io~"+plugin(v), v.Name)
 }
@@ -107,7 +119,8 @@ func plugin(v *v1.Volume) string {
 }
 
 // Mount makes a pod's volumes or brings them up to date. renew is when it
-// should be called again at the latest, for tokens; zero: no need. One volume
+// should be called again at the latest, for tokens
+// and certificates; zero: no need. One volume
 // that cannot be made does not keep the others from being.
 func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) (renew time.Time, err error) {
 	if err := os.MkdirAll(m.PodDir(pod.UID), 0o750); err != nil {
@@ -133,7 +146,7 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, v *v1.Volume) (renew t
 	case v.EmptyDir != nil:
 		return renew, m.emptyDir(pod, v)
 	case v.HostPath != nil:
-		return renew, hostPath(v.HostPath)
+		return renew, hostPath(m.Path(pod, v), v.HostPath.Type)
 	case v.ConfigMap != nil, v.Secret != nil, v.Projected != nil, v.DownwardAPI != nil:
 		files, renew, err := m.content(ctx, pod, v)
 		if err != nil {
@@ -154,19 +167,22 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, v *v1.Volume) (renew t
 			return renew, err
 		}
 		return renew, writeFiles(dir, files, fsGroup(pod))
-	case v.PersistentVolumeClaim != nil:
-		return renew, m.claim(ctx, pod, v, v.PersistentVolumeClaim.ClaimName)
-	case v.Ephemeral != nil:
-		return renew, m.claim(ctx, pod, v, pod.Name+"-"+v.Name)
+	case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
+		return m.claim(ctx, pod, v)
+	case v.CSI != nil:
+		return m.driver(ctx, pod, v, nil)
+	case v.Image != nil:
+		return renew, nil // the runtime mounts it
 	}
 	return renew, errors.New("no volume plugin matched: this volume type is not supported")
 }
 
-// Changing tells whether a pod has volumes whose content may change.
+// Changing tells whether a pod has volumes that may have to be brought up to
+// date: their content, or, of a driver's, their size and tokens.
 func Changing(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil {
+		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil || v.CSI != nil || v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
 			return true
 		}
 	}
@@ -186,8 +202,11 @@ func (m *Manager) Exists(uid types.UID) bool {
 	return err == nil
 }
 
-// Made tells whether volumes of a pod are on the node.
+// Made tells whether volumes of a pod are on the node, or about to be.
 func (m *Manager) Made(uid types.UID) bool {
+	if m.opts.Drivers != nil && m.opts.Drivers.Uses(uid) {
+		return true
+	}
 	_, err := os.Stat(filepath.Join(m.PodDir(uid), "volumes"))
 	return err == nil
 }
@@ -207,9 +226,12 @@ func (m *Manager) Pods() []types.UID {
 
 // Unmount takes everything of a pod away: mounts first, then, when none is
 // left, the folder.
-func (m *Manager) Unmount(uid types.UID) error {
-	m.tokens.forget(uid)
+func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
+	m.forget(uid)
 	dir := m.PodDir(uid)
+	if err := m.tearDownDrivers(ctx, uid); err != nil {
+		return err
+	}
 	if err := unmountBelow(dir); err != nil {
 		return err
 	}
@@ -221,8 +243,11 @@ func (m *Manager) Unmount(uid types.UID) error {
 
 // TearDown takes the volumes of a pod that has ended away; what containers
 // wrote as they ended stays until Unmount.
-func (m *Manager) TearDown(uid types.UID) error {
-	m.tokens.forget(uid)
+func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
+	m.forget(uid)
+	if err := m.tearDownDrivers(ctx, uid); err != nil {
+		return err
+	}
 	for _, sub := range []string{"volume-subpaths", "volumes"} {
 		dir := filepath.Join(m.PodDir(uid), sub)
 		if err := unmountBelow(dir); err != nil {

@@ -175,7 +175,7 @@ func TestHostPath(t *testing.T) {
 		{dir + "/none", v1.HostPathUnset, true}, {dir + "/none", v1.HostPathDirectory, false}, {dir + "/new", v1.HostPathDirectoryOrCreate, true},
 		{dir + "/newfile", v1.HostPathFileOrCreate, true}, {"/dev/null", v1.HostPathCharDev, true}, {file, v1.HostPathSocket, false},
 	} {
-		if err := hostPath(&v1.HostPathVolumeSource{Path: c.path, Type: &c.kind}); (err == nil) != c.ok {
+		if err := hostPath(c.path, &c.kind); (err == nil) != c.ok {
 			t.Errorf("%s as %q: %v", c.path, c.kind, err)
 		}
 	}
@@ -194,7 +194,7 @@ func TestSubPath(t *testing.T) {
 	v := v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Volumes: []v1.Volume{v}}}
 	t.Cleanup(func() {
-		if err := m.Unmount("u"); err != nil {
+		if err := m.Unmount(context.Background(), "u"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -208,6 +208,9 @@ func TestSubPath(t *testing.T) {
 	path, err := m.SubPath(pod, &v, "c", 0, "a/b")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o777 {
+		t.Errorf("the part is not for all that the volume is for: %v %v", info, err)
 	}
 	if err := os.WriteFile(filepath.Join(path, "f"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
@@ -227,7 +230,7 @@ func TestSubPath(t *testing.T) {
 	if _, err := m.SubPath(pod, &v, "c", 2, "../x"); err == nil {
 		t.Error("a path with .. was taken")
 	}
-	if err := m.Unmount("u"); err != nil {
+	if err := m.Unmount(context.Background(), "u"); err != nil {
 		t.Fatal(err)
 	}
 	if m.Exists("u") {

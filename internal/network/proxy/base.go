@@ -33,7 +33,7 @@ func (t *Table) rule(c *nftables.Chain, parts ...any) {
 
 // baseChains writes the part of the table that does not change:
 //
-//	prerouting, output   -> services: look the destination up
+//	prerouting, output   -> services: look the destination up, twice
 //	postrouting          masquerade what could not find its way back
 //	forward, out-filter  refuse what is still for a service address
 func (t *Table) baseChains() {
@@ -45,8 +45,17 @@ func (t *Table) baseChains() {
 		loadDestination(reg0), mask(reg0, 8), &expr.Cmp{Op: expr.CmpOpNeq, Register: reg0, Data: []byte{127, 0, 0, 0}},
 		loadProtocol(reg0), loadPort(reg1), vmap(t.ports))
 	for name, hook := range map[string]*nftables.ChainHook{"prerouting": nftables.ChainHookPrerouting, "output": nftables.ChainHookOutput} {
-		c := t.conn.AddChain(&nftables.Chain{Name: name, Table: t.table, Type: nftables.ChainTypeNAT, Hooknum: hook, Priority: nftables.ChainPriorityNATDest})
-		t.rule(c, &expr.Verdict{Kind: expr.VerdictJump, Chain: services.Name})
+		// A packet that is on its way through the rules when they change goes on
+		// in the old ones, but looks into sets as they are now, and the set of
+		// an old rule is empty then: the packet finds no backend and would be
+		// refused. So whoever was led nowhere is asked again, from the
+		// beginning, by a chain of its own: it meets the new rules. Only the
+		// first packet of a connection comes here.
+		for again, suffix := range []string{"", "-again"} {
+			c := t.conn.AddChain(&nftables.Chain{Name: name + suffix, Table: t.table, Type: nftables.ChainTypeNAT, Hooknum: hook,
+				Priority: nftables.ChainPriorityRef(*nftables.ChainPriorityNATDest + nftables.ChainPriority(again))})
+			t.rule(c, &expr.Verdict{Kind: expr.VerdictJump, Chain: services.Name})
+		}
 	}
 
 	post := t.conn.AddChain(&nftables.Chain{Name: "postrouting", Table: t.table, Type: nftables.ChainTypeNAT,

@@ -7,23 +7,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneBackends lists the backends of had that want has no more.
+// goneBackends lists the backends that datagrams were led to by had, and are
+// no more by want.
 func goneBackends(had, want Program) map[netip.AddrPort]bool {
 	gone := map[netip.AddrPort]bool{}
-	for name, c := range had.Chains {
-		for _, b := range c.Backends {
-			gone[b] = true
-		}
-		for _, b := range want.Chains[name].Backends {
-			delete(gone, b)
+	had.datagrams(func(b netip.AddrPort) { gone[b] = true })
+	want.datagrams(func(b netip.AddrPort) { delete(gone, b) })
+	return gone
+}
+
+// datagrams tells each backend that UDP is led to.
+func (p Program) datagrams(tell func(netip.AddrPort)) {
+	for f, name := range p.Frontends {
+		if f.Proto == unix.IPPROTO_UDP {
+			for _, b := range p.Chains[name].Backends {
+				tell(b)
+			}
 		}
 	}
-	return gone
 }
 
 // forgetUDP drops the kernel's memory of UDP exchanges with backends that are
 // gone: without connections to end, a client that keeps sending would be led
-// to the dead pod for ever. Connections of TCP are left to drain.
+// to the dead pod for ever. Connections of TCP are left to drain. It reads all
+// that the kernel remembers, so it is not for changes of TCP.
 func forgetUDP(gone map[netip.AddrPort]bool) error {
 	if len(gone) == 0 {
 		return nil

@@ -4,6 +4,7 @@ package proxy
 type changes struct {
 	dropFrontends, addFrontends []Frontend
 	dropChains, setChains       []string
+	dropGates, setGates         []string
 }
 
 // diff finds what to change. A frontend that moves to another chain is dropped
@@ -28,6 +29,16 @@ func diff(had, want Program) changes {
 	for name, c := range want.Chains {
 		if old, ok := had.Chains[name]; !ok || !old.equal(c) {
 			d.setChains = append(d.setChains, name)
+		}
+	}
+	for name := range had.Gates {
+		if _, ok := want.Gates[name]; !ok {
+			d.dropGates = append(d.dropGates, name)
+		}
+	}
+	for name, g := range want.Gates {
+		if old, ok := had.Gates[name]; !ok || !old.equal(g) {
+			d.setGates = append(d.setGates, name)
 		}
 	}
 	return d

@@ -41,9 +41,12 @@ type Table struct {
 	pods    map[netip.Addr]int // by how many chains each backend's address is used
 }
 
-// NewTable prepares the table; Replace puts it into force.
+// NewTable prepares the table; Replace puts it into force. Close it.
 func NewTable(host *network.Host) (*Table, error) {
-	conn, err := nftables.New(nftables.WithSockOptions(largeMessages))
+	// One socket for all changes: closing one waits until the kernel has
+	// cleared away what the last change put out of force, which takes
+	// milliseconds, and on a busy machine half a second.
+	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(largeMessages))
 	if err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
 	}
@@ -55,6 +58,9 @@ func NewTable(host *network.Host) (*Table, error) {
 		hairpin:   &nftables.Set{Table: table, Name: "hairpin", Concatenation: true, KeyType: addrPairType},
 	}, nil
 }
+
+// Close lets go of the kernel. The rules stay.
+func (t *Table) Close() error { return t.conn.CloseLasting() }
 
 // largeMessages lets a whole transaction through: it is sent in one message,
 // which must fit the socket's buffer, as must the answers, one for each change.
@@ -90,7 +96,7 @@ func (t *Table) Replace(p Program) error {
 
 // Change puts the part want of the program in the place of the part had, in
 // one transaction. It costs what the parts hold, whatever else is in force.
-// After an error the table is as it was; call Replace.
+// After an error the rules are as they were; make a new Table.
 func (t *Table) Change(had, want Program) error {
 	d := diff(had, want)
 	// What another part has taken over meanwhile is not this one's to drop.
@@ -107,6 +113,16 @@ func (t *Table) Change(had, want Program) error {
 	if err := t.hairpins(podChanges(d, had, want)); err != nil {
 		return err
 	}
+	// No rule may lead to a chain that goes, nor to one that is yet to come:
+	// gates are closed first and opened last, those at the far end first.
+	for _, name := range append(d.dropGates, d.setGates...) {
+		if _, ok := had.Gates[name]; ok {
+			t.conn.FlushChain(&nftables.Chain{Name: name, Table: t.table})
+		}
+	}
+	for _, name := range d.dropGates {
+		t.conn.DelChain(&nftables.Chain{Name: name, Table: t.table})
+	}
 	for _, name := range d.dropChains {
 		c := &nftables.Chain{Name: name, Table: t.table}
 		t.conn.FlushChain(c)
@@ -117,6 +133,12 @@ func (t *Table) Change(had, want Program) error {
 	}
 	for _, name := range d.setChains {
 		if err := t.chain(name, had.Chains[name], want.Chains[name]); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(d.setGates, func(a, b string) int { return want.depth(a) - want.depth(b) })
+	for _, name := range d.setGates {
+		if err := t.writeGate(name, want.Gates[name]); err != nil {
 			return err
 		}
 	}
@@ -148,6 +170,12 @@ func (t *Table) settle(d changes, had, want Program) {
 	}
 	for _, name := range d.setChains {
 		t.inForce.Chains[name] = want.Chains[name]
+	}
+	for _, name := range d.dropGates {
+		delete(t.inForce.Gates, name)
+	}
+	for _, name := range d.setGates {
+		t.inForce.Gates[name] = want.Gates[name]
 	}
 }
 
@@ -210,11 +238,7 @@ func (t *Table) affinity(chain string, seconds int32) *nftables.Set {
 
 // forgetClients lets go the clients of backends that are gone.
 func (t *Table) forgetClients(clients *nftables.Set, backends []netip.AddrPort) error {
-	read, err := nftables.New()
-	if err != nil {
-		return fmt.Errorf("nftables: %w", err)
-	}
-	elements, err := read.GetSetElements(clients)
+	elements, err := t.conn.GetSetElements(clients)
 	if err != nil {
 		return fmt.Errorf("nftables: read %s: %w", clients.Name, err)
 	}

@@ -5,7 +5,7 @@
 //	Services, EndpointSlices, Pods with host ports
 //	      | Plan (pure): for each frontend, the backends
 //	      v
-//	Program: chains of backends, frontends that lead to them
+//	Program: chains of backends, gates before them, frontends that lead to either
 //	      | diff against the program in force
 //	      v
 //	one nftables transaction (Table.Apply)
@@ -22,9 +22,10 @@ import (
 	"slices"
 	"strconv"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/setpoint-project/setpoint/internal/network"
 )
 
 // Frontend is an address that clients connect to. The zero Addr stands for
@@ -50,26 +51,23 @@ func (c Chain) equal(o Chain) bool {
 // Program is what the rules do.
 type Program struct {
 	Chains    map[string]Chain
-	Frontends map[Frontend]string // to a name in Chains
+	Gates     map[string]Gate
+	Frontends map[Frontend]string // to a name in Chains or Gates
 }
 
 func newProgram() Program {
-	return Program{Chains: map[string]Chain{}, Frontends: map[Frontend]string{}}
+	return Program{Chains: map[string]Chain{}, Gates: map[string]Gate{}, Frontends: map[Frontend]string{}}
 }
 
-func protocol(p corev1.Protocol) uint8 {
-	switch p {
-	case corev1.ProtocolUDP:
-		return unix.IPPROTO_UDP
-	case corev1.ProtocolSCTP:
-		return unix.IPPROTO_SCTP
-	}
-	return unix.IPPROTO_TCP
+func (p Program) empty() bool {
+	return len(p.Chains) == 0 && len(p.Gates) == 0 && len(p.Frontends) == 0
 }
 
-// PlanService is the part of the program that one Service asks for on the
-// node named node.
-func PlanService(svc *corev1.Service, endpoints []*discoveryv1.EndpointSlice, node string) Program {
+// Self is the node that a plan is for.
+type Self struct{ Name, Zone string }
+
+// PlanService is the part of the program that one Service asks for on a node.
+func PlanService(svc *corev1.Service, endpoints []*discoveryv1.EndpointSlice, self Self) Program {
 	p := newProgram()
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return p
@@ -87,41 +85,77 @@ func PlanService(svc *corev1.Service, endpoints []*discoveryv1.EndpointSlice, no
 	}
 	for i := range svc.Spec.Ports {
 		port := &svc.Spec.Ports[i]
-		p.port(svc, port, clusterIP, endpoints, node, affinity)
+		p.port(svc, port, clusterIP, endpoints, self, affinity)
 	}
 	return p
 }
 
-func (p *Program) port(svc *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints []*discoveryv1.EndpointSlice, node string, affinity int32) {
-	proto := protocol(port.Protocol)
+func (p *Program) port(svc *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints []*discoveryv1.EndpointSlice, self Self, affinity int32) {
+	proto := network.Protocol(port.Protocol)
 	internalLocal := svc.Spec.InternalTrafficPolicy != nil && *svc.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 	externalLocal := svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	chain := func(local bool) Chain { return Chain{backends(endpoints, port, self, local), affinity} }
 
-	p.lead(chainName(svc, port, internalLocal), Chain{backends(endpoints, port, node, internalLocal), affinity},
-		Frontend{clusterIP, proto, uint16(port.Port)})
+	p.lead(chainName(svc, port, policy(internalLocal)), chain(internalLocal), Frontend{clusterIP, proto, uint16(port.Port)})
 
-	var external []Frontend
+	var external, balanced []Frontend
 	if port.NodePort != 0 {
 		external = append(external, Frontend{Proto: proto, Port: uint16(port.NodePort)})
 	}
-	addresses := slices.Clone(svc.Spec.ExternalIPs)
-	for _, in := range svc.Status.LoadBalancer.Ingress {
-		if in.IPMode == nil || *in.IPMode == corev1.LoadBalancerIPModeVIP {
-			addresses = append(addresses, in.IP)
-		}
-	}
-	for _, a := range addresses {
+	for _, a := range svc.Spec.ExternalIPs {
 		if addr, err := netip.ParseAddr(a); err == nil && addr.Is4() {
 			external = append(external, Frontend{addr, proto, uint16(port.Port)})
 		}
 	}
-	if len(external) > 0 {
-		p.lead(chainName(svc, port, externalLocal), Chain{backends(endpoints, port, node, externalLocal), affinity}, external...)
+	for _, addr := range balancerAddresses(svc) {
+		balanced = append(balanced, Frontend{addr, proto, uint16(port.Port)})
+	}
+	if len(external)+len(balanced) == 0 {
+		return
+	}
+	to := p.external(svc, port, chain, externalLocal)
+	if to == "" {
+		return
+	}
+	for _, f := range external {
+		p.Frontends[f] = to
+	}
+	if sources := sourceRanges(svc); len(sources) > 0 && len(balanced) > 0 {
+		to = p.gate(chainName(svc, port, "balancer"), Gate{Sources: sources, Then: to})
+	}
+	for _, f := range balanced {
+		p.Frontends[f] = to
 	}
 }
 
-// lead sends frontends to a chain. Without backends they lead nowhere, and
-// what comes for them is refused.
+// external adds what clients from outside are led to, and returns its name; ""
+// when nobody is there for them.
+func (p *Program) external(svc *corev1.Service, port *corev1.ServicePort, chain func(local bool) Chain, local bool) string {
+	everywhere := chainName(svc, port, policy(false))
+	if p.lead(everywhere, chain(false)); !local {
+		return p.known(everywhere)
+	}
+	here := chainName(svc, port, policy(true))
+	p.lead(here, chain(true))
+	// Those within the cluster are not bound to this node's endpoints: they do
+	// not come by way of a balancer that knows where these are.
+	g := Gate{Inside: p.known(everywhere), Then: p.known(here)}
+	if g.Inside == "" {
+		return ""
+	}
+	return p.gate(chainName(svc, port, "external"), g)
+}
+
+// known is the name if there is a chain of it, else "".
+func (p *Program) known(name string) string {
+	if _, ok := p.Chains[name]; ok {
+		return name
+	}
+	return ""
+}
+
+// lead adds a chain, and sends frontends to it. Without backends they lead
+// nowhere, and what comes for them is refused.
 func (p *Program) lead(name string, c Chain, fronts ...Frontend) {
 	if len(c.Backends) == 0 {
 		return
@@ -132,18 +166,22 @@ func (p *Program) lead(name string, c Chain, fronts ...Frontend) {
 	}
 }
 
-// chainName is stable for a service port and a traffic policy, so that the
-// internal and the external address share a chain where they may.
-func chainName(svc *corev1.Service, port *corev1.ServicePort, local bool) string {
+// policy names the chains of a traffic policy.
+func policy(local bool) string { return strconv.FormatBool(local) }
+
+// chainName is stable for a service port and a use, so that the internal and
+// the external address share a chain where they may.
+func chainName(svc *corev1.Service, port *corev1.ServicePort, use string) string {
 	sum := sha256.Sum256([]byte(svc.Namespace + "/" + svc.Name + "/" + port.Name + "/" + string(port.Protocol) +
-		"/" + strconv.Itoa(int(port.Port)) + "/" + strconv.FormatBool(local)))
+		"/" + strconv.Itoa(int(port.Port)) + "/" + use))
 	return "svc-" + hex.EncodeToString(sum[:8])
 }
 
 // backends are the endpoints that get new connections: the ready ones, or,
-// when there is none, those that still serve while they end.
-func backends(endpointSlices []*discoveryv1.EndpointSlice, port *corev1.ServicePort, node string, local bool) []netip.AddrPort {
-	var ready, serving []netip.AddrPort
+// when there is none, those that still serve while they end. Of these, with
+// local only the node's, else those that are meant for it.
+func backends(endpointSlices []*discoveryv1.EndpointSlice, port *corev1.ServicePort, self Self, local bool) []netip.AddrPort {
+	var ready, serving []candidate
 	for _, s := range endpointSlices {
 		if s.AddressType != discoveryv1.AddressTypeIPv4 {
 			continue
@@ -154,14 +192,14 @@ func backends(endpointSlices []*discoveryv1.EndpointSlice, port *corev1.ServiceP
 		}
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]
-			if local && (e.NodeName == nil || *e.NodeName != node) || len(e.Addresses) == 0 {
+			if local && !onNode(e, self.Name) || len(e.Addresses) == 0 {
 				continue
 			}
 			addr, err := netip.ParseAddr(e.Addresses[0])
 			if err != nil || !addr.Is4() {
 				continue
 			}
-			to := netip.AddrPortFrom(addr, number)
+			to := candidate{netip.AddrPortFrom(addr, number), e.Hints}
 			switch c := e.Conditions; {
 			case c.Ready == nil || *c.Ready:
 				ready = append(ready, to)
@@ -173,8 +211,19 @@ func backends(endpointSlices []*discoveryv1.EndpointSlice, port *corev1.ServiceP
 	if len(ready) == 0 {
 		ready = serving
 	}
-	slices.SortFunc(ready, netip.AddrPort.Compare)
-	return slices.Compact(ready)
+	if !local {
+		ready = nearest(ready, self)
+	}
+	out := make([]netip.AddrPort, len(ready))
+	for i, c := range ready {
+		out[i] = c.to
+	}
+	slices.SortFunc(out, netip.AddrPort.Compare)
+	return slices.Compact(out)
+}
+
+func onNode(e *discoveryv1.Endpoint, node string) bool {
+	return e.NodeName != nil && *e.NodeName == node
 }
 
 // slicePort is the number that a slice has for a service port; 0 for none.
@@ -187,7 +236,7 @@ func slicePort(s *discoveryv1.EndpointSlice, port *corev1.ServicePort) uint16 {
 		if p.Protocol != nil {
 			proto = *p.Protocol
 		}
-		if p.Port != nil && name == port.Name && protocol(proto) == protocol(port.Protocol) {
+		if p.Port != nil && name == port.Name && network.Protocol(proto) == network.Protocol(port.Protocol) {
 			return uint16(*p.Port)
 		}
 	}
@@ -207,7 +256,7 @@ func PlanPod(pod *corev1.Pod) Program {
 				if port.HostPort == 0 {
 					continue
 				}
-				front := Frontend{Proto: protocol(port.Protocol), Port: uint16(port.HostPort)}
+				front := Frontend{Proto: network.Protocol(port.Protocol), Port: uint16(port.HostPort)}
 				if ip, err := netip.ParseAddr(port.HostIP); err == nil && !ip.IsUnspecified() {
 					front.Addr = ip
 				}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -21,7 +22,9 @@ type Proxy struct {
 	node string
 	log  *slog.Logger
 
-	services, slices, pods client.View
+	services, slices, pods, nodes client.View // nodes is this one
+
+	checks checks
 
 	table *Table               // nil until Run; its owner is the loop's one worker
 	parts map[loop.Key]Program // what each key has in force; same owner
@@ -46,6 +49,7 @@ func New(host *network.Host, node string, c client.Interface, log *slog.Logger) 
 		return nil
 	})
 	p.pods = c.View(corev1.SchemeGroupVersion.WithResource("pods"), client.ViewOptions{FieldSelector: "spec.nodeName=" + node})
+	p.nodes = c.View(corev1.SchemeGroupVersion.WithResource("nodes"), client.ViewOptions{FieldSelector: "metadata.name=" + node})
 	// One worker: the table has one writer.
 	p.loop = loop.New(loop.Options{Name: "proxy", Reconcile: p.reconcile, Workers: 1, Logger: log})
 	return p
@@ -58,7 +62,7 @@ func (p *Proxy) Gaps() []loop.Gap { return p.loop.Gaps() }
 // (until then whatever an earlier run left stays in force), then follows the
 // changes until ctx ends. The rules stay.
 func (p *Proxy) Run(ctx context.Context) error {
-	for _, v := range []client.View{p.services, p.slices, p.pods} {
+	for _, v := range []client.View{p.services, p.slices, p.pods, p.nodes} {
 		if err := v.WaitSynced(ctx); err != nil {
 			return err
 		}
@@ -66,6 +70,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	if err := p.start(); err != nil {
 		return err
 	}
+	defer p.close()
 	defer p.services.Handle(func(old, new client.Object) { p.look("", old, new) })()
 	defer p.pods.Handle(func(old, new client.Object) {
 		if hasHostPorts(old) || hasHostPorts(new) {
@@ -79,7 +84,23 @@ func (p *Proxy) Run(ctx context.Context) error {
 			}
 		}
 	})()
+	defer p.nodes.Handle(func(old, new client.Object) {
+		// What is near is known by the node's zone, which changes hardly ever.
+		if zoneOf(old) != zoneOf(new) {
+			for _, o := range p.services.List("") {
+				p.look("", nil, o)
+			}
+		}
+	})()
+	defer p.checks.close()
 	return p.loop.Run(ctx)
+}
+
+func zoneOf(o client.Object) string {
+	if o == nil {
+		return ""
+	}
+	return o.GetLabels()[corev1.LabelTopologyZone]
 }
 
 func (p *Proxy) look(prefix string, old, new client.Object) {
@@ -127,10 +148,18 @@ func (p *Proxy) start() error {
 		}
 	}
 	if err := table.Replace(union(parts)); err != nil {
-		return err
+		return errors.Join(err, table.Close())
 	}
+	p.close()
 	p.table, p.parts = table, parts
 	return p.host.RouteServices()
+}
+
+// close lets go of the table, if there is one.
+func (p *Proxy) close() {
+	if p.table != nil {
+		_ = p.table.Close() // nothing is lost: each change was acknowledged
+	}
 }
 
 func union(parts map[loop.Key]Program) Program {
@@ -138,6 +167,9 @@ func union(parts map[loop.Key]Program) Program {
 	for _, part := range parts {
 		for name, c := range part.Chains {
 			all.Chains[name] = c
+		}
+		for name, g := range part.Gates {
+			all.Gates[name] = g
 		}
 		for f, name := range part.Frontends {
 			all.Frontends[f] = name
@@ -158,11 +190,11 @@ func (p *Proxy) plan(key loop.Key) Program {
 	if svc == nil {
 		return newProgram()
 	}
-	var endpoints []*discoveryv1.EndpointSlice
-	for _, o := range p.slices.ByIndex(byService, key.Namespace+"/"+key.Name) {
-		endpoints = append(endpoints, o.(*discoveryv1.EndpointSlice))
-	}
-	return PlanService(svc.(*corev1.Service), endpoints, p.node)
+	return PlanService(svc.(*corev1.Service), p.endpoints(key), Self{p.node, zoneOf(p.nodes.Get("", p.node))})
+}
+
+func (p *Proxy) endpoints(key loop.Key) []*discoveryv1.EndpointSlice {
+	return client.Indexed[*discoveryv1.EndpointSlice](p.slices, byService, key.Namespace+"/"+key.Name)
 }
 
 func (p *Proxy) reconcile(_ context.Context, key loop.Key) (loop.Outcome, error) {
@@ -170,7 +202,7 @@ func (p *Proxy) reconcile(_ context.Context, key loop.Key) (loop.Outcome, error)
 	if had.Chains == nil {
 		had = newProgram()
 	}
-	if len(had.Chains) == 0 && len(want.Chains) == 0 {
+	if had.empty() && want.empty() {
 		return p.outcome(key, want)
 	}
 	if err := p.table.Change(had, want); err != nil {
@@ -182,7 +214,7 @@ func (p *Proxy) reconcile(_ context.Context, key loop.Key) (loop.Outcome, error)
 		}
 		return p.outcome(key, want)
 	}
-	if p.parts[key] = want; len(want.Chains) == 0 {
+	if p.parts[key] = want; want.empty() {
 		delete(p.parts, key)
 	}
 	if err := forgetUDP(goneBackends(had, want)); err != nil {
@@ -192,7 +224,11 @@ func (p *Proxy) reconcile(_ context.Context, key loop.Key) (loop.Outcome, error)
 }
 
 func (p *Proxy) outcome(key loop.Key, part Program) (loop.Outcome, error) {
-	if svc := p.services.Get(key.Namespace, key.Name); svc != nil && len(part.Chains) == 0 {
+	svc := p.services.Get(key.Namespace, key.Name)
+	if err := p.checks.set(key, checkOf(svc), p.endpointsHere(key)); err != nil {
+		return loop.Outcome{}, err
+	}
+	if svc != nil && len(part.Chains) == 0 {
 		if s := svc.(*corev1.Service); s.Spec.ClusterIP != "" && s.Spec.ClusterIP != corev1.ClusterIPNone {
 			return loop.WaitFor("Service "+key.String(), "no endpoint is ready"), nil
 		}

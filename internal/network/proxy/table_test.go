@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -16,87 +14,30 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/setpoint-project/setpoint/internal/network"
+	"github.com/setpoint-project/setpoint/internal/network/networktest"
 )
 
-// world is a machine of the test's own: a network namespace with no way out,
-// in which this test's thread lives, and pods as further namespaces on the
-// bridge.
+// world is a machine whose pods answer.
 type world struct {
-	t    *testing.T
-	host *network.Host
-	self netns.NsHandle
-	pods map[string]netns.NsHandle
+	*networktest.Machine
+	t *testing.T
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a network namespace")
-	}
-	runtime.LockOSThread() // never unlocked: the thread ends with the test
-	self, err := netns.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, self: self, pods: map[string]netns.NsHandle{}}
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.host = &network.Host{Config: network.Config{Instance: "test",
-		ClusterCIDR: netip.MustParsePrefix("10.42.0.0/16"), ServiceCIDR: netip.MustParsePrefix("10.43.0.0/16"),
-		PodCIDR: netip.MustParsePrefix("10.42.0.0/24")}}
-	if err := w.host.Up(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, p := range w.pods {
-			p.Close()
-		}
-		self.Close()
-	})
-	return w
+	return &world{Machine: networktest.New(t), t: t}
 }
 
-// pod adds a namespace at addr with servers for TCP and UDP on port 8080 that
-// answer with the pod's name and the client's address.
+// pod adds a pod at addr with servers for TCP and UDP on port 8080 that answer
+// with the pod's name and the client's address.
 func (w *world) pod(name, addr string) {
 	w.t.Helper()
-	ns, err := netns.New() // moves the thread
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.pods[name] = ns
-	w.must(netns.Set(w.self))
-	bridge, err := netlink.LinkByName(w.host.Bridge())
-	w.must(err)
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MasterIndex = "v"+name, bridge.Attrs().Index
-	w.must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(ns)}))
-	port, err := netlink.LinkByName("v" + name)
-	w.must(err)
-	w.must(netlink.LinkSetHairpin(port, true))
-	w.must(netlink.LinkSetUp(port))
-	w.in(name, func() {
-		for _, dev := range []string{"lo", "eth0"} {
-			link, err := netlink.LinkByName(dev)
-			w.must(err)
-			w.must(netlink.LinkSetUp(link))
-			if dev == "eth0" {
-				a, err := netlink.ParseAddr(addr + "/24")
-				w.must(err)
-				w.must(netlink.AddrAdd(link, a))
-				w.must(netlink.RouteAdd(&netlink.Route{Gw: net.IP(w.host.Gateway().AsSlice())}))
-			}
-		}
+	w.Pod(name, addr)
+	w.In(name, func() {
 		tcp, err := net.Listen("tcp4", ":8080")
-		w.must(err)
+		w.Must(err)
 		udp, err := net.ListenPacket("udp4", ":8080")
-		w.must(err)
+		w.Must(err)
 		w.t.Cleanup(func() { tcp.Close(); udp.Close() })
 		go func() {
 			for {
@@ -121,33 +62,20 @@ func (w *world) pod(name, addr string) {
 	})
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// in runs f with the thread in a pod's namespace ("" is the host).
-func (w *world) in(name string, f func()) {
-	w.t.Helper()
-	if name != "" {
-		w.must(netns.Set(w.pods[name]))
-		defer netns.Set(w.self)
-	}
-	f()
-}
+// patience bounds what takes microseconds; it only decides how long a failing
+// test takes.
+const patience = time.Minute
 
 // ask connects from a pod (or the host, "") and returns who answered and whom
 // the answerer saw.
 func (w *world) ask(from, network, to string) (who, saw string, err error) {
-	w.in(from, func() {
+	w.In(from, func() {
 		var c net.Conn
-		if c, err = net.DialTimeout(network, to, 5*time.Second); err != nil {
+		if c, err = net.DialTimeout(network, to, patience); err != nil {
 			return
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(5 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		fmt.Fprintln(c, "who")
 		var line string
 		if line, err = bufio.NewReader(c).ReadString('\n'); err == nil {
@@ -170,6 +98,21 @@ func (w *world) refused(from, to string) {
 	if who, _, err := w.ask(from, "tcp4", to); !errors.Is(err, syscall.ECONNREFUSED) {
 		w.t.Errorf("from %q to %s: answered by %q (%v), want connection refused", from, to, who, err)
 	}
+}
+
+// silent wants no answer at all.
+func (w *world) silent(from, to string) {
+	w.t.Helper()
+	w.In(from, func() {
+		c, err := net.DialTimeout("tcp4", to, 500*time.Millisecond)
+		if err == nil {
+			c.Close()
+		}
+		var timeout net.Error
+		if !errors.As(err, &timeout) || !timeout.Timeout() {
+			w.t.Errorf("from %q to %s: %v, want no answer", from, to, err)
+		}
+	})
 }
 
 func ports(addrs ...string) []netip.AddrPort {
@@ -204,13 +147,14 @@ func TestTable(t *testing.T) {
 		t.Errorf("before the rules: %v, want unreachable", err)
 	}
 
-	table, err := NewTable(w.host)
-	w.must(err)
+	table, err := NewTable(w.Host)
+	w.Must(err)
+	defer table.Close()
 	const tcp, udp = unix.IPPROTO_TCP, unix.IPPROTO_UDP
 	web := program("svc-web", Chain{Backends: ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080")},
 		front("10.43.0.10", tcp, 80), front("", tcp, 30080))
-	w.must(table.Replace(web))
-	w.must(w.host.RouteServices())
+	w.Must(table.Replace(web))
+	w.Must(w.Host.RouteServices())
 
 	for _, from := range []string{"", "a"} {
 		seen := map[string]int{}
@@ -239,27 +183,27 @@ func TestTable(t *testing.T) {
 
 	// One backend left: only it answers, also to itself.
 	one := program("svc-web", Chain{Backends: ports("10.42.0.2:8080")}, front("10.43.0.10", tcp, 80))
-	w.must(table.Change(web, one))
+	w.Must(table.Change(web, one))
 	w.expect("", "tcp4", "10.43.0.10:80", "a")
 	w.expect("a", "tcp4", "10.43.0.10:80", "a")
 	w.refused("", "10.42.0.1:30080")
 
 	// UDP moves to another pod though the client keeps its port.
 	dns := program("svc-dns", Chain{Backends: ports("10.42.0.2:8080")}, front("10.43.0.53", udp, 53))
-	w.must(table.Change(newProgram(), dns))
-	w.in("c", func() {
+	w.Must(table.Change(newProgram(), dns))
+	w.In("c", func() {
 		conn, err := net.Dial("udp4", "10.43.0.53:53")
-		w.must(err)
+		w.Must(err)
 		defer conn.Close()
 		for _, want := range []string{"a", "b"} {
 			if want == "b" {
 				moved := program("svc-dns", Chain{Backends: ports("10.42.0.3:8080")}, front("10.43.0.53", udp, 53))
 				w.onHost(func() {
-					w.must(table.Change(dns, moved))
-					w.must(forgetUDP(goneBackends(dns, moved)))
+					w.Must(table.Change(dns, moved))
+					w.Must(forgetUDP(goneBackends(dns, moved)))
 				})
 			}
-			conn.SetDeadline(time.Now().Add(5 * time.Second))
+			conn.SetDeadline(time.Now().Add(patience))
 			fmt.Fprintln(conn, "who")
 			buf := make([]byte, 100)
 			n, err := conn.Read(buf)
@@ -271,9 +215,9 @@ func TestTable(t *testing.T) {
 
 	// Affinity: one client stays at one pod, until that pod is gone.
 	sticky := program("svc-web", Chain{Backends: ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080"), Affinity: 100}, front("10.43.0.10", tcp, 80))
-	w.must(table.Change(one, sticky))
+	w.Must(table.Change(one, sticky))
 	first, _, err := w.ask("c", "tcp4", "10.43.0.10:80")
-	w.must(err)
+	w.Must(err)
 	for range 20 {
 		w.expect("c", "tcp4", "10.43.0.10:80", first)
 	}
@@ -284,17 +228,18 @@ func TestTable(t *testing.T) {
 		}
 	}
 	fewer := program("svc-web", rest, front("10.43.0.10", tcp, 80))
-	w.must(table.Change(sticky, fewer))
+	w.Must(table.Change(sticky, fewer))
 	if who, _, err := w.ask("c", "tcp4", "10.43.0.10:80"); err != nil || who == first {
 		t.Errorf("answered by %q (%v), which is gone", who, err)
 	}
 
 	// All gone: refused. Then the table is written anew, over what is there.
-	w.must(table.Change(fewer, newProgram()))
+	w.Must(table.Change(fewer, newProgram()))
 	w.refused("", "10.43.0.10:80")
-	second, err := NewTable(w.host)
-	w.must(err)
-	w.must(second.Replace(web))
+	second, err := NewTable(w.Host)
+	w.Must(err)
+	defer second.Close()
+	w.Must(second.Replace(web))
 	w.expect("", "tcp4", "10.42.0.2:8080", "a")
 	if _, _, err := w.ask("", "tcp4", "10.43.0.10:80"); err != nil {
 		t.Errorf("after Replace: %v", err)
@@ -308,32 +253,57 @@ func TestTable(t *testing.T) {
 		t.Errorf("after a failed change: %v", err)
 	}
 
+	// Gates: the host is inside and goes to b, as pods do; c is not among the
+	// sources of the second address.
+	gated := newProgram()
+	gated.lead("svc-b", Chain{Backends: ports("10.42.0.3:8080")})
+	gated.lead("svc-a", Chain{Backends: ports("10.42.0.2:8080")})
+	gated.gate("svc-outer", Gate{Sources: []netip.Prefix{netip.MustParsePrefix("10.42.0.1/32"), netip.MustParsePrefix("10.42.0.2/31")}, Then: "svc-inner"})
+	gated.gate("svc-inner", Gate{Inside: "svc-b", Then: "svc-a"})
+	gated.Frontends[front("10.43.0.20", tcp, 80)] = "svc-inner"
+	gated.Frontends[front("10.43.0.21", tcp, 80)] = "svc-outer"
+	w.Must(second.Change(newProgram(), gated))
+	w.expect("", "tcp4", "10.43.0.20:80", "b")
+	w.expect("c", "tcp4", "10.43.0.20:80", "b")
+	w.expect("", "tcp4", "10.43.0.21:80", "b")
+	w.expect("a", "tcp4", "10.43.0.21:80", "b")
+	w.silent("c", "10.43.0.21:80")
+	open := newProgram()
+	open.lead("svc-a", gated.Chains["svc-a"])
+	open.gate("svc-outer", Gate{Then: "svc-inner"})
+	open.gate("svc-inner", Gate{Then: "svc-a"})
+	open.Frontends = gated.Frontends
+	w.Must(second.Change(gated, open))
+	w.expect("c", "tcp4", "10.43.0.21:80", "a")
+	w.Must(second.Change(open, newProgram()))
+	w.refused("c", "10.43.0.21:80")
+
 	// Many at once: more than one netlink attribute holds.
 	many := newProgram()
 	for i := range 3000 {
 		many.lead(fmt.Sprintf("svc-%d", i), Chain{Backends: ports("10.42.0.2:8080")}, front(fmt.Sprintf("10.43.%d.%d", 100+i/250, i%250+1), tcp, 80))
 	}
-	w.must(second.Change(newProgram(), many))
+	w.Must(second.Change(newProgram(), many))
 	w.expect("b", "tcp4", "10.43.111.7:80", "a")
 
-	w.must(w.host.Down())
-	if _, err := netlink.LinkByName(w.host.Bridge()); err == nil {
+	w.Must(w.Host.Down())
+	if _, err := netlink.LinkByName(w.Host.Bridge()); err == nil {
 		t.Error("the bridge is still there after Down")
 	}
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
-	w.must(err)
+	w.Must(err)
 	if len(routes) != 0 {
 		t.Errorf("routes left after Down: %v", routes)
 	}
-	w.must(w.host.Down()) // again: nothing to do
+	w.Must(w.Host.Down()) // again: nothing to do
 }
 
 // onHost runs f back on the host while in is in a pod.
 func (w *world) onHost(f func()) {
 	pod, err := netns.Get()
-	w.must(err)
+	w.Must(err)
 	defer pod.Close()
-	w.must(netns.Set(w.self))
+	w.Must(netns.Set(w.Self))
 	defer netns.Set(pod)
 	f()
 }

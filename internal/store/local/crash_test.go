@@ -108,11 +108,13 @@ func TestDiskFails(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		kind  errorfs.OpKind
-		among int64 // the failure is one of the first so many
+		files string // what their names end with
+		among int64  // the failure is one of the first so many
 	}{
-		{"write", errorfs.OpFileWrite, 300},
-		{"sync", errorfs.OpFileSyncData, 300},
-		{"create", errorfs.OpCreate, 5},
+		{"write", errorfs.OpFileWrite, ".log", 300},
+		{"sync", errorfs.OpFileSyncData, ".log", 300},
+		{"create", errorfs.OpCreate, ".log", 5},
+		{"table", errorfs.OpCreate, ".sst", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seed := storetest.Seed(t)
@@ -122,7 +124,7 @@ func TestDiskFails(t *testing.T) {
 			var armed, hit atomic.Bool
 			countdown.Store(1 + rng.Int64N(c.among))
 			fs := freshLogs{errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if armed.Load() && op.Kind == c.kind && strings.HasSuffix(op.Path, ".log") && countdown.Add(-1) <= 0 {
+				if armed.Load() && op.Kind == c.kind && strings.HasSuffix(op.Path, c.files) && countdown.Add(-1) <= 0 {
 					hit.Store(true)
 					return errDisk
 				}
@@ -176,6 +178,36 @@ func TestDiskFails(t *testing.T) {
 			l.check(t, again, must)
 			mustPut(t, again, "/after", "x")
 		})
+	}
+}
+
+// A disk without room for the tables that opening has to write: Open says so and
+// does not wait for room, and what was acknowledged is there once there is room.
+func TestOpenWithoutRoom(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s := mustOpen(t, local.Options{Dir: "db", FS: mem})
+	for i := range 100 {
+		mustPut(t, s, fmt.Sprintf("/k/%d", i), "x")
+	}
+	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
+	var full atomic.Bool
+	full.Store(true)
+	fs := errorfs.Wrap(crashed, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			return errDisk
+		}
+		return nil
+	}))
+	if _, err := local.Open(local.Options{Dir: "db", FS: fs}); !errors.Is(err, errDisk) && !strings.Contains(fmt.Sprint(err), errDisk.Error()) {
+		t.Errorf("opened on a full disk: %v", err)
+	}
+	roomy := crashed.CrashClone(vfs.CrashCloneCfg{})
+	full.Store(false) // so that the open that was given up comes to its end
+	again := mustOpen(t, local.Options{Dir: "db", FS: roomy})
+	for i := range 100 {
+		if r, _, err := again.Get(t.Context(), fmt.Sprintf("/k/%d", i)); r == nil || err != nil {
+			t.Fatalf("key %d: %v, %v", i, r, err)
+		}
 	}
 }
 

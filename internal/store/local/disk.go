@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -53,9 +54,8 @@ func openDisk(o Options) (*disk, error) {
 		fs:      &guardFS{FS: fs},
 		compact: make(chan struct{}, 1),
 	}
-	d.db, err = pebble.Open(o.Dir, pebbleOptions(d.fs, lock, d.log, o.memTable))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("store: cannot open %s: %w", o.Dir, err), lock.Close())
+	if d.db, err = openPebble(o, d.fs, lock, d.log); err != nil {
+		return nil, fmt.Errorf("store: cannot open %s: %w", o.Dir, err)
 	}
 	if err := d.failed(); err != nil {
 		return nil, errors.Join(fmt.Errorf("store: cannot write to %s: %w", o.Dir, err), d.close())
@@ -65,6 +65,50 @@ func openDisk(o Options) (*disk, error) {
 	}
 	return d, nil
 }
+
+// openPebble opens the database. Pebble tries again for ever to write a table
+// for which there is no room, also while it opens; then openPebble gives up. The
+// folder stays locked until Pebble has come to an end of it, or the process has.
+func openPebble(o Options, fs *guardFS, lock *pebble.Lock, log *pebbleLog) (*pebble.DB, error) {
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	done := make(chan opened, 1)
+	trouble := make(chan error, 1)
+	options := pebbleOptions(fs, lock, log, o.memTable)
+	options.EventListener = &pebble.EventListener{BackgroundError: func(err error) {
+		fs.keep(err)
+		select {
+		case trouble <- err:
+		default:
+		}
+		time.Sleep(retryEvery)
+	}}
+	go func() {
+		db, err := pebble.Open(o.Dir, options)
+		done <- opened{db, err}
+	}()
+	select {
+	case got := <-done:
+		if got.err != nil {
+			return nil, errors.Join(got.err, lock.Close())
+		}
+		return got.db, nil
+	case err := <-trouble:
+		go func() {
+			if got := <-done; got.err == nil {
+				got.db.Close()
+			}
+			lock.Close()
+		}()
+		return nil, err
+	}
+}
+
+// retryEvery is the pause between Pebble's attempts to write a table, which by
+// itself makes none. It holds locks of Pebble's meanwhile.
+const retryEvery = 100 * time.Millisecond
 
 // pebbleOptions keeps Pebble small: the live set is in memory already, what is
 // read from it is the past, and seldom.

@@ -21,7 +21,8 @@ import (
 // before it lets anything be acknowledged.
 //
 // Tables and the manifest are passed through untouched: what Pebble does about
-// their errors is safe, and retried.
+// their errors is safe, and tried again. But a disk that takes no table takes no
+// log for long either, so openPebble keeps these errors as well.
 type guardFS struct {
 	vfs.FS
 	err atomic.Pointer[error]

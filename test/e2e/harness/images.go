@@ -169,6 +169,15 @@ func Tool(t testing.TB) Image {
 	return img
 }
 
+// StorageDriver is Busybox with the tests' CSI driver as /bin/csidriver.
+func StorageDriver(t testing.TB) Image {
+	t.Helper()
+	img := Busybox(t)
+	img.Files["/bin/csidriver"] = goProgram(t, "./test/e2e/csidriver")
+	img.Entrypoint = []string{"/bin/csidriver"}
+	return img
+}
+
 var programs sync.Map // of built programs by package
 
 // goProgram builds one of the repository's programs, static.

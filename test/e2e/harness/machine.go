@@ -2,10 +2,14 @@ package harness
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Machine stands in for a second machine: a network namespace of its own with
@@ -24,8 +28,10 @@ const (
 // StartMachine makes the machine; it is gone when the test ends.
 func StartMachine(t testing.TB) *Machine {
 	t.Helper()
-	hold := exec.Command("sleep", "infinity")
-	hold.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	hold := exec.Command("cat") // ends with its input, and so with the test, however that ends
+	hold.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	_, err := hold.StdinPipe()
+	must(t, err)
 	must(t, hold.Start())
 	m := &Machine{t, hold.Process.Pid}
 	t.Cleanup(func() {
@@ -53,6 +59,42 @@ func (m *Machine) enter(args ...string) *exec.Cmd {
 func (m *Machine) Run(args ...string) string {
 	m.t.Helper()
 	return command(m.t, m.enter(args...))
+}
+
+// Command prepares a command there that the test runs itself.
+func (m *Machine) Command(args ...string) *exec.Cmd { return m.enter(args...) }
+
+// Left runs look in a thread that sees the machine's network.
+func (m *Machine) Left(look func() []string) []string {
+	m.t.Helper()
+	return inThread(func() []string {
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", m.pid))
+		if err == nil {
+			defer ns.Close()
+			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+		}
+		if err != nil {
+			return []string{err.Error()}
+		}
+		return look()
+	})
+}
+
+// inThread runs f in a thread of its own, which ends with it, and with it what
+// f made of it. The first thread of a process never ends: it would stay in the
+// machine's network, keep that alive, and show it to all who ask /proc/self.
+func inThread(f func() []string) []string {
+	done := make(chan []string)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			done <- inThread(f) // while this one is held
+			runtime.UnlockOSThread()
+			return
+		}
+		done <- f()
+	}()
+	return <-done
 }
 
 // Start starts the binary there.

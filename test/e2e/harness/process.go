@@ -85,7 +85,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // WaitFor waits for a line that begins with prefix, and returns it.
 func (p *Process) WaitFor(prefix string) string {
 	p.t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(2 * time.Minute)
 	for {
 		select {
 		case line, ok := <-p.lines:
@@ -96,9 +96,20 @@ func (p *Process) WaitFor(prefix string) string {
 				return line
 			}
 		case <-limit:
-			p.t.Fatalf("setpoint did not print %q within a minute:\n%s", prefix, tail(p.Output(), 50))
+			p.t.Fatalf("setpoint did not print %q within two minutes:\n%s", prefix, tail(p.Output(), 50))
 		}
 	}
+}
+
+// Wait waits for the process to end by itself, and returns its exit status.
+func (p *Process) Wait() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(time.Minute):
+		p.t.Fatalf("setpoint did not end within a minute:\n%s", tail(p.Output(), 50))
+	}
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // Kill ends the process with SIGKILL.

@@ -3,8 +3,10 @@
 //
 //	tool serve [-http ADDR] [-udp ADDR] [-grpc ADDR] (what it does unasked)
 //	tool get [-ca FILE] [-token FILE] URL
+//	tool load URL... (until its input ends; tells how many requests were lost)
 //	tool eat MEBIBYTES
 //
+// It answers at /slow in two halves, a second apart.
 // The server is healthy unless /tmp/sick is there, and ready unless
 // /tmp/unready is.
 package main
@@ -44,6 +46,8 @@ func run(args []string) error {
 		return serve(args[1:])
 	case "get":
 		return get(args[1:])
+	case "load":
+		return load(args[1:], os.Stdin, os.Stdout)
 	case "eat":
 		return eat(args[1:])
 	}
@@ -92,6 +96,12 @@ func handler(host string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s answers %s\n", host, r.RemoteAddr)
+	})
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "%s begins\n", host)
+		http.NewResponseController(w).Flush()
+		time.Sleep(time.Second)
+		fmt.Fprintf(w, "%s ends\n", host)
 	})
 	unless := func(file string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -24,6 +24,16 @@ func (r *Runtime) CreateContainer(_ context.Context, in *runtimeapi.CreateContai
 	if err := r.callLocked("CreateContainer", c.Metadata.Name); err != nil {
 		return nil, err
 	}
+	for _, m := range c.Mounts {
+		// What the real one checks of an image that is mounted.
+		switch ref := m.GetImage().GetImage(); {
+		case m.Image == nil:
+		case !m.Readonly || m.HostPath != "":
+			return nil, status.Errorf(codes.Unknown, "mount of image %s is not read-only, or has a host path", ref)
+		case !r.images[strings.TrimPrefix(ref, "id-of-")]:
+			return nil, status.Errorf(codes.Unknown, "ImageVolumeMountFailed: no image %s", ref)
+		}
+	}
 	for _, b := range r.containers {
 		if b.sandbox == s.Id && b.st.Metadata.Name == c.Metadata.Name && b.st.Metadata.Attempt == c.Metadata.Attempt {
 			return nil, status.Errorf(codes.AlreadyExists, "container %s, attempt %d, is %s", c.Metadata.Name, c.Metadata.Attempt, b.st.Id)
@@ -147,6 +157,25 @@ func (r *Runtime) StopContainer(ctx context.Context, in *runtimeapi.StopContaine
 		r.mu.Unlock()
 	}
 	return &runtimeapi.StopContainerResponse{}, nil
+}
+
+// UpdateContainerResources notes the call.
+func (r *Runtime) UpdateContainerResources(_ context.Context, in *runtimeapi.UpdateContainerResourcesRequest, _ ...grpc.CallOption) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.containers[in.ContainerId]
+	if b == nil {
+		return nil, notFound("container", in.ContainerId)
+	}
+	if err := r.callLocked("UpdateContainerResources", b.st.Metadata.Name); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
+}
+
+// ContainerStats says that a container uses 100 MiB of memory.
+func (r *Runtime) ContainerStats(_ context.Context, in *runtimeapi.ContainerStatsRequest, _ ...grpc.CallOption) (*runtimeapi.ContainerStatsResponse, error) {
+	return &runtimeapi.ContainerStatsResponse{Stats: &runtimeapi.ContainerStats{Memory: &runtimeapi.MemoryUsage{UsageBytes: &runtimeapi.UInt64Value{Value: 100 << 20}}}}, nil
 }
 
 // RemoveContainer removes a container.

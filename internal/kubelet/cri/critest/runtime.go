@@ -91,6 +91,41 @@ func (r *Runtime) SetExec(name, command string, exit int32) {
 	}
 }
 
+// Mounts are those of the newest container of a name: "PATH IMAGE PART MODE"
+// for images, "PATH FOLDER MODE" for others.
+func (r *Runtime) Mounts(name string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var newest *box
+	for _, b := range r.containers {
+		if b.st.Metadata.Name == name && (newest == nil || newest.st.CreatedAt < b.st.CreatedAt) {
+			newest = b
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	var out []string
+	for _, m := range newest.st.Mounts {
+		what, mode := m.HostPath, "read-write"
+		if m.Image != nil {
+			what = m.Image.Image + " " + m.ImageSubPath
+		}
+		if m.Readonly {
+			mode = "read-only"
+		}
+		out = append(out, m.ContainerPath+" "+what+" "+mode)
+	}
+	return out
+}
+
+// AddImage brings an image.
+func (r *Runtime) AddImage(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.images[name] = true
+}
+
 // Count is how many sandboxes and containers there are.
 func (r *Runtime) Count() (sandboxes, containers int) {
 	r.mu.Lock()

@@ -1,0 +1,159 @@
+// Package gather makes few large writes to a network of many small ones.
+//
+// A server of HTTP/2 over TLS writes every frame as one or two TLS records, and
+// crypto/tls makes a system call for each record. Under load that is most of
+// what an answer costs. Here a write only joins a buffer; a goroutine, there as
+// long as there is something to write, sends all that has gathered with one
+// call. The busier a connection, the more each call carries; one that is quiet
+// waits for nothing and holds no buffer.
+//
+// Use: serve TLS on Listener(l).
+//
+// Concurrency: as net.Conn.
+//
+// Failure: a write that fails is told by the next. After Close, or a deadline
+// that is over, what was written before is still sent, for as long as lastWords
+// at most.
+package gather
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// limit is how much may gather before writers wait for the network.
+	limit = 256 << 10
+	// lastWords is how long a closed connection may take for what was written.
+	lastWords = 2 * time.Second
+)
+
+// Listener gives the connections of l the behaviour of this package.
+func Listener(l net.Listener) net.Listener { return listener{l} }
+
+type listener struct{ net.Listener }
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return wrap(c), nil
+}
+
+// conn gathers writes. The goroutine of flush owns the buffer that it took.
+type conn struct {
+	net.Conn
+
+	mu      sync.Mutex
+	room    sync.Cond // there is room, or an error
+	pending *[]byte   // guarded by mu; nil: nothing
+	writing bool      // guarded by mu; flush runs
+	closed  bool      // guarded by mu
+	late    bool      // guarded by mu; the time to write is over
+	err     error     // guarded by mu; of an earlier write
+}
+
+func wrap(c net.Conn) *conn {
+	out := &conn{Conn: c}
+	out.room.L = &out.mu
+	return out
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 32<<10); return &b }}
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && !c.closed && !c.late && c.pending != nil && len(*c.pending) > 0 && len(*c.pending)+len(p) > limit {
+		c.room.Wait()
+	}
+	switch {
+	case c.err != nil:
+		return 0, c.err
+	case c.closed:
+		return 0, net.ErrClosed
+	case c.late:
+		return 0, os.ErrDeadlineExceeded
+	}
+	if c.pending == nil {
+		c.pending = buffers.Get().(*[]byte)
+	}
+	*c.pending = append(*c.pending, p...)
+	if !c.writing {
+		c.writing = true
+		go c.flush()
+	}
+	return len(p), nil
+}
+
+// flush writes until nothing is left.
+func (c *conn) flush() {
+	for {
+		c.mu.Lock()
+		buf := c.pending
+		c.pending = nil
+		if buf == nil || c.err != nil {
+			c.writing = false
+			if c.closed {
+				c.Conn.Close()
+			}
+			c.mu.Unlock()
+			return
+		}
+		c.room.Broadcast()
+		c.mu.Unlock()
+		_, err := c.Conn.Write(*buf)
+		if cap(*buf) <= 2*limit {
+			*buf = (*buf)[:0]
+			buffers.Put(buf)
+		}
+		if err != nil {
+			c.mu.Lock()
+			c.err = err
+			c.room.Broadcast()
+			c.mu.Unlock()
+		}
+	}
+}
+
+// SetWriteDeadline is for writes that have not been taken yet: crypto/tls ends
+// its half of a connection with a last record and a deadline that is over.
+// What was taken has lastWords then.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.late = !t.IsZero() && !t.After(now)
+	c.room.Broadcast()
+	if c.late && c.writing || c.closed {
+		t = now.Add(lastWords)
+	}
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline is that for reads and for writes.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.Conn.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// Close closes the connection once what was written is sent. It does not wait
+// for that.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	c.closed = true
+	c.room.Broadcast()
+	if !c.writing {
+		return c.Conn.Close()
+	}
+	now := time.Now()
+	c.Conn.SetReadDeadline(now)
+	return c.Conn.SetWriteDeadline(now.Add(lastWords))
+}

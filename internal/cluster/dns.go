@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"net/netip"
+	"path/filepath"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/containerd"
+	"github.com/setpoint-project/setpoint/internal/controllers/clusterdns"
+	"github.com/setpoint-project/setpoint/internal/dns/feed"
+	dnswire "github.com/setpoint-project/setpoint/internal/dns/wire"
+)
+
+// hostResolvers names the resolvers of this machine.
+const hostResolvers = "/etc/resolv.conf"
+
+// dnsSocket is where a node and its DNS server meet.
+func dnsSocket(instance string) string { return filepath.Join(containerd.RunDir(instance), "dns.sock") }
+
+// clusterDNS is what pods are told to ask; nobody when the service range is too
+// small for the conventional address. With --dns=none as well: whoever serves
+// the names then does so there.
+func clusterDNS(services netip.Prefix) []string {
+	ip, ok := clusterdns.Address(services)
+	if !ok {
+		return nil
+	}
+	return []string{ip.String()}
+}
+
+// runDNS serves the cluster's names on this node.
+func (n *node) runDNS(p *parts, c client.Interface, gaps *gapList) {
+	ip, ok := clusterdns.Address(n.state.ServiceCIDR)
+	if !ok {
+		return
+	}
+	f := feed.New(feed.Options{
+		Client: c, Node: n.name, Logger: n.log,
+		Program: func() (string, error) { return containerd.UnpackDNS(n.opts.DataDir) },
+		Socket:  dnsSocket(n.state.Instance), LogFile: filepath.Join(n.opts.DataDir, "logs", "dns.log"),
+		Listen: netip.AddrPortFrom(n.host.Gateway(), feed.Port),
+		Config: dnswire.Config{Domain: clusterDomain, ServiceIP: ip, ResolvConf: hostResolvers,
+			Ranges: []netip.Prefix{n.state.ClusterCIDR, n.state.ServiceCIDR}},
+		Apart: func(pid int) { containerd.Apart(n.state.Instance, pid) },
+	})
+	gaps.add(f)
+	p.run("DNS", f.Run)
+}

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/setpoint-project/setpoint/internal/network"
+)
+
+// machineLockPath is locked by whoever looks for what no other cluster of this
+// machine has (address ranges), until it has taken it.
+const machineLockPath = "/run/setpoint.lock"
+
+// lockMachine lets one start at a time choose address ranges and raise its
+// network with them. It is a help, not a must: where it cannot be had in time,
+// two first starts at the very same moment may choose the same ranges, and the
+// later one is refused by rangesFree.
+func lockMachine() (unlock func()) {
+	f, err := os.OpenFile(machineLockPath, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return func() {}
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(poll) {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+	}
+	return func() { f.Close() }
+}
+
+// rangeFree refuses a pod range that another link of this machine has an
+// address in: two clusters whose data folders remember the same range, one of
+// them made while the other was down after a restart of the machine.
+func rangeFree(c network.Config) error {
+	links, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if l.Name == c.Bridge() {
+			continue
+		}
+		addrs, err := l.Addrs()
+		if err != nil {
+			continue // it has just gone
+		}
+		for _, a := range addrs {
+			n, ok := a.(*net.IPNet)
+			if !ok {
+				continue
+			}
+			if ip, ok := netip.AddrFromSlice(n.IP); ok && c.PodCIDR.Contains(ip.Unmap()) {
+				return fmt.Errorf("the pod range %s of this node is in use: link %s has the address %s. Take that cluster or network down, or start over with --cluster-cidr and --service-cidr after `setpoint down --purge`", c.PodCIDR, l.Name, n)
+			}
+		}
+	}
+	return nil
+}

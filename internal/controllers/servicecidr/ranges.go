@@ -1,0 +1,166 @@
+// Package servicecidr shows the addresses of services as objects of
+// networking.k8s.io: a ServiceCIDR for the range they come from, and an
+// IPAddress for each that is in use.
+//
+// Two loops: Ranges keeps the ServiceCIDR "kubernetes", says of each whether
+// addresses are given out from it, and keeps one that is being deleted until
+// nothing in it is in use. Addresses keeps the IPAddresses.
+//
+// Unlike upstream the services themselves are the record of what is taken (see
+// admission.ServiceAllocator), and the IPAddresses follow them; so no two can
+// disagree for long. Services have addresses of IPv4 only: a ServiceCIDR without
+// such a range is told that it is not used.
+//
+// See https://kubernetes.io/docs/tasks/network/extend-service-ip-ranges/.
+package servicecidr
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/controllers"
+	"github.com/setpoint-project/setpoint/loop"
+)
+
+const (
+	// defaultName is that of the range that the cluster was made with.
+	defaultName = "kubernetes"
+	finalizer   = "networking.k8s.io/service-cidr-finalizer"
+)
+
+// Ranges is the loop of ServiceCIDRs, wired.
+type Ranges struct {
+	*loop.Loop
+	client         client.Interface
+	rng            netip.Prefix
+	cidrs, serving client.View
+	written        controllers.Written
+}
+
+// NewRanges wires the loop of a cluster whose services are in rng.
+func NewRanges(opts controllers.Options, rng netip.Prefix) *Ranges {
+	c := &Ranges{client: opts.Client, rng: rng.Masked(),
+		cidrs:   opts.Client.View(client.ServiceCIDRs, client.ViewOptions{}),
+		serving: opts.Client.View(client.IPAddresses, client.ViewOptions{})}
+	c.Loop = controllers.NewLoop(opts, "servicecidr", 1, c.reconcile)
+	return c
+}
+
+// Run turns the loop until ctx ends.
+func (c *Ranges) Run(ctx context.Context) error {
+	c.Look(loop.Key{Name: defaultName})
+	return controllers.Run(ctx, c.Loop,
+		controllers.Input{View: c.cidrs, Changed: c.changed},
+		controllers.Input{View: c.serving, Changed: func(old, new client.Object) {
+			if new == nil { // one that is being deleted may be free now
+				c.lookAtLeaving()
+			}
+		}})
+}
+
+func (c *Ranges) changed(old, new client.Object) {
+	c.Look(controllers.KeyOf(controllers.Present(old, new)))
+	if old == nil || new == nil {
+		c.lookAtLeaving()
+	}
+}
+
+func (c *Ranges) lookAtLeaving() {
+	for _, obj := range c.cidrs.List("") {
+		if obj.GetDeletionTimestamp() != nil {
+			c.Look(controllers.KeyOf(obj))
+		}
+	}
+}
+
+func (c *Ranges) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, error) {
+	if err := c.written.Wait(ctx, key); err != nil {
+		return loop.Outcome{}, err
+	}
+	cidr := client.In[*networkingv1.ServiceCIDR](c.cidrs, "", key.Name)
+	if cidr == nil {
+		if key.Name != defaultName {
+			return loop.Done(), nil
+		}
+		got, err := c.client.Create(ctx, client.ServiceCIDRs, &networkingv1.ServiceCIDR{
+			ObjectMeta: metav1.ObjectMeta{Name: defaultName, Finalizers: []string{finalizer}},
+			Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{c.rng.String()}}})
+		return c.written.Outcome(key, c.cidrs, got, err, "create", "ServiceCIDR %s", key.Name)
+	}
+	has := slices.Contains(cidr.Finalizers, finalizer)
+	if cidr.DeletionTimestamp == nil && !has {
+		next := cidr.DeepCopy()
+		next.Finalizers = append(next.Finalizers, finalizer)
+		got, err := c.client.Update(ctx, client.ServiceCIDRs, next)
+		return c.written.Outcome(key, c.cidrs, got, err, "update", "ServiceCIDR %s", key.Name)
+	}
+	used := ""
+	if cidr.DeletionTimestamp != nil && has {
+		if used = c.inUse(cidr); used == "" {
+			next := cidr.DeepCopy()
+			next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == finalizer })
+			got, err := c.client.Update(ctx, client.ServiceCIDRs, next)
+			if apierrors.IsNotFound(err) {
+				return loop.Done(), nil
+			}
+			return c.written.Outcome(key, c.cidrs, got, err, "release", "ServiceCIDR %s", key.Name)
+		}
+	}
+	next := cidr.DeepCopy()
+	if meta.SetStatusCondition(&next.Status.Conditions, c.condition(cidr, used)) {
+		got, err := c.client.Update(ctx, client.ServiceCIDRs, next, "status")
+		return c.written.Outcome(key, c.cidrs, got, err, "update", "the status of ServiceCIDR %s", key.Name)
+	}
+	if used != "" {
+		return loop.WaitFor("IPAddress "+used, "it is in the range, which is being deleted"), nil
+	}
+	return loop.Done(), nil
+}
+
+// condition says whether addresses are given out from a range.
+func (c *Ranges) condition(cidr *networkingv1.ServiceCIDR, used string) metav1.Condition {
+	out := metav1.Condition{Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue, Reason: "Ready",
+		Message: "Kubernetes Service CIDR is ready", ObservedGeneration: cidr.Generation}
+	switch {
+	case cidr.DeletionTimestamp != nil:
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, networkingv1.ServiceCIDRReasonTerminating, "There are still IPAddresses referencing the ServiceCIDR: "+used
+	case !slices.ContainsFunc(prefixes(cidr), func(p netip.Prefix) bool { return p.Addr().Is4() }):
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "NotUsed", "services of this cluster have IPv4 addresses only"
+	}
+	return out
+}
+
+func prefixes(cidr *networkingv1.ServiceCIDR) (out []netip.Prefix) {
+	for _, text := range cidr.Spec.CIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	return out
+}
+
+// inUse is an address of the range that is of no other range; "": none.
+func (c *Ranges) inUse(cidr *networkingv1.ServiceCIDR) string {
+	var others []netip.Prefix
+	for _, other := range client.Listed[*networkingv1.ServiceCIDR](c.cidrs, "") {
+		if other.Name != cidr.Name && other.DeletionTimestamp == nil {
+			others = append(others, prefixes(other)...)
+		}
+	}
+	mine := prefixes(cidr)
+	for _, obj := range c.serving.List("") {
+		ip, err := netip.ParseAddr(obj.GetName())
+		in := func(p netip.Prefix) bool { return p.Contains(ip) }
+		if err == nil && slices.ContainsFunc(mine, in) && !slices.ContainsFunc(others, in) {
+			return obj.GetName()
+		}
+	}
+	return ""
+}
