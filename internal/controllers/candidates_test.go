@@ -102,12 +102,14 @@ func TestCandidatesAmidChange(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				synctest.Wait() // The view hears of a write after the writer does.
 				v := &passing{View: view, n: n, happen: func() {
 					changed := cm.DeepCopy()
 					changed.OwnerReferences = to
 					if _, err := c.Update(ctx, client.ConfigMaps, changed); err != nil {
 						t.Fatal(err)
 					}
+					synctest.Wait()
 				}}
 				seen := 0
 				for _, obj := range controllers.Candidates[*corev1.ConfigMap](v, owner, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}) {
