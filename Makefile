@@ -23,7 +23,7 @@ GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 # The folder of the cluster that `make run` starts.
 DATA ?= /var/lib/setpoint
 
-.PHONY: run build test nightly bench clients conformance conformance-small controller-runtime lint clean deps FORCE
+.PHONY: run build test test-packages test-conformance-tool test-e2e nightly bench clients conformance conformance-small controller-runtime lint clean deps FORCE
 .DEFAULT_GOAL := build
 
 include bundle.mk
@@ -47,13 +47,21 @@ deps:
 	test -z "$$missing" || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; }
 
 # Packages first, then real clusters with real containers, one at a time: they
-# measure and wait, and two cores are soon full.
+# measure and wait, and two cores are soon full. A part that fails does not keep
+# the others from telling what they found.
+TEST_PARTS := test-packages test-conformance-tool test-e2e clients conformance-small
 test: build deps
+	@failed=; for part in $(TEST_PARTS); do $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+
+test-packages: build
 	$(GOTESTSUM) --format pkgname --jsonfile .cache/test.json -- -count=1 -timeout 20m $$($(GO) list ./... | grep -v -e /test/e2e -e /test/clients)
+
+test-conformance-tool:
 	$(GO) -C test/conformance test -count=1 ./run ./controller-runtime
+
+test-e2e: build deps
 	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/e2e.json -- -count=1 -timeout 30m ./test/e2e/...
-	@$(MAKE) --no-print-directory clients
-	@$(MAKE) --no-print-directory conformance-small
 
 # Ten thousand seeds of every loop that has a convergence test, by as many
 # processes as there are processors; others each night. A failure names its
