@@ -199,6 +199,7 @@ func TestWatchExpired(t *testing.T) {
 		a := create(t, c, configMap("a"))
 		create(t, c, configMap("b"))
 		create(t, c, configMap("c"))
+		synctest.Wait() // What the hub has not heard of it can still tell.
 		if err := h.Store.Compact(context.Background(), h.Store.Revision()-1); err != nil {
 			t.Fatal(err)
 		}
