@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ type held struct {
 	emptied    func() // stops the look-out for objects that go; nil: none
 }
 
-const byGroup, byName = "group", "name"
+const waiting, byName = "waiting", "name"
 
 // New makes a Registrar. It serves nothing yet.
 func New(cfg Config) *Registrar {
@@ -99,8 +100,8 @@ func (r *Registrar) Load(ctx context.Context) error {
 // Run follows the definitions until ctx ends.
 func (r *Registrar) Run(ctx context.Context) error {
 	r.view = r.cfg.Client.View(Definitions, client.ViewOptions{})
-	r.view.Index(byGroup, func(obj client.Object) []string {
-		if crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
+	r.view.Index(waiting, func(obj client.Object) []string {
+		if crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok && !conditionTrue(crd, apiextensionsv1.NamesAccepted) {
 			return []string{crd.Spec.Group}
 		}
 		return nil
@@ -133,6 +134,10 @@ func (r *Registrar) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, 
 		r.withdraw(key.Name)
 	}
 	if crd == nil {
+		// Each time: what is gone is gone at once, but the index shows its names
+		// until the view hears of it, which brings the next look.
+		_, group, _ := strings.Cut(key.Name, ".")
+		r.lookAtGroup(group)
 		return loop.Done(), nil
 	}
 	want := crd.DeepCopy()
@@ -165,16 +170,14 @@ func (r *Registrar) writeStatus(ctx context.Context, key loop.Key, want *apiexte
 	if err := r.view.WaitFor(ctx, wrote.GetResourceVersion()); err != nil {
 		return loop.Outcome{}, err
 	}
-	r.lookAtGroup(want.Spec.Group, key.Name)
+	r.lookAtGroup(want.Spec.Group)
 	return loop.Acted("%s", step), nil
 }
 
 // lookAtGroup looks at those who may now have a name that was held.
-func (r *Registrar) lookAtGroup(group, but string) {
-	for _, o := range client.Indexed[*apiextensionsv1.CustomResourceDefinition](r.view, byGroup, group) {
-		if o.Name != but && !conditionTrue(o, apiextensionsv1.NamesAccepted) {
-			r.loop.Look(loop.Key{Name: o.Name})
-		}
+func (r *Registrar) lookAtGroup(group string) {
+	for _, obj := range r.view.ByIndex(waiting, group) {
+		r.loop.Look(loop.Key{Name: obj.GetName()})
 	}
 }
 
@@ -249,7 +252,6 @@ func (r *Registrar) withdraw(name string) {
 	}
 	r.cfg.Registry.Withdraw(h.resource)
 	r.changed()
-	r.lookAtGroup(h.resource.Group, name)
 }
 
 func (r *Registrar) changed() {
