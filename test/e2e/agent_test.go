@@ -64,7 +64,7 @@ func twoNodes(t *testing.T) (c *harness.Cluster, machine *harness.Machine, dir s
 // machine, and from pods, to the pods of both.
 func TestAgent(t *testing.T) {
 	c, machine, _ := twoNodes(t)
-	c.Apply(onePod("here", "example.test/tool:1", "nodeName: first", "") + onePod("there", "example.test/tool:1", "nodeName: second", ""))
+	c.Apply(onePod("here", "example.test/tool:1", "nodeName: first", listens) + onePod("there", "example.test/tool:1", "nodeName: second", listens))
 	for _, name := range []string{"here", "there"} {
 		c.Kubectl("label", "pod", name, "set=both")
 	}
@@ -74,7 +74,7 @@ func TestAgent(t *testing.T) {
 	contains(t, "pod to pod, there", sh(c, "here", "tool get http://"+pod(c, "there").Status.PodIP+":8080/"), "there answers "+pod(c, "here").Status.PodIP+":")
 	contains(t, "pod to pod, back", sh(c, "there", "tool get http://"+pod(c, "here").Status.PodIP+":8080/"), "here answers "+pod(c, "there").Status.PodIP+":")
 	url := "http://" + clusterIP(c, "both") + "/"
-	many := "for i in $(seq 30); do timeout 5 wget -q -O - " + url + " || exit 1; done"
+	many := "for i in $(seq 30); do timeout 30 wget -q -O - " + url + " || exit 1; done"
 	both := func(what, out string) {
 		t.Helper()
 		contains(t, what, out, "here answers", "there answers")
@@ -110,7 +110,7 @@ func TestAgentOfServer(t *testing.T) {
 	dir := agentDir(t, machine)
 	agent := machine.Start("--data-dir", dir, "agent", "--server", server, "--token", joinToken(t, c), "--node-ip", harness.ThereIP, "--node-name", "only")
 	agent.WaitFor("this machine is node only of " + server)
-	c.Kubectl("wait", "node/only", "--for=condition=Ready", "--timeout=60s")
+	c.Await("condition=Ready", "node/only")
 	machine.Run(harness.Binary(t), "--data-dir", dir, "image", "import", harness.Archive(t, "example.test/tool:1", harness.Tool(t)))
 	c.Apply(onePod("alone", "example.test/tool:1", "", ""))
 	ready(c, "alone")

@@ -85,7 +85,7 @@ func top(c *harness.Cluster, column int, args ...string) (map[string]int, error)
 func TestAutoscaling(t *testing.T) {
 	image := harness.StartRegistry(t).Push("busybox:1", harness.Busybox(t))
 	c := harness.Start(t)
-	c.Apply(scaled("burner", image, "", `, command: [/bin/sh, -c, 'while true; do test -e /burn || sleep 0.2; done']`))
+	c.Apply(scaled("burner", image, "", `, command: [/bin/sh, -c, 'while true; do test -e /burn || sleep 1; done']`))
 	hasReplicas(c, "burner", 1)
 	name := pods(c, "app=burner")[0].Name
 	// shows waits until the pod is shown with as much CPU as wanted.
@@ -126,8 +126,8 @@ func TestAutoscaling(t *testing.T) {
 	c.Kubectl("exec", name, "--", "touch", "/burn")
 	hasReplicas(c, "burner", 2)
 	shows("the pod burns", func(n int) bool { return n >= 60 })
-	contains(t, "events", c.Kubectl("describe", "hpa", "burner"), "New size: 2; reason: cpu resource utilization (percentage of request) above target",
-		"ScalingActive   True    ValidMetricFound")
+	c.Shows([]string{"New size: 2; reason: cpu resource utilization (percentage of request) above target", "ScalingActive   True    ValidMetricFound"},
+		"describe", "hpa", "burner")
 	c.Kubectl("exec", name, "--", "rm", "/burn")
 	hasReplicas(c, "burner", 1)
 }
@@ -144,19 +144,22 @@ func testScraper(c *harness.Cluster, node string) {
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: time.Minute}
 	defer insecure.CloseIdleConnections()
 	for path, want := range map[string]int{"/metrics/resource": 200, "/metrics/cadvisor": 200, "/stats/summary": 403, "/pods": 403} {
-		req, err := http.NewRequest(http.MethodGet, "https://"+net.JoinHostPort(ip, "10250")+path, nil)
-		if err != nil {
-			c.T.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		resp, err := insecure.Do(req)
-		if err != nil {
-			c.T.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != want {
-			c.T.Errorf("%s with a token: %s, want %d", path, resp.Status, want)
-		}
+		c.Eventually(time.Minute, path+" with a token", func() error { // once the role is known
+			req, err := http.NewRequest(http.MethodGet, "https://"+net.JoinHostPort(ip, "10250")+path, nil)
+			if err != nil {
+				return err
+			}
+			req.Header.Set("Authorization", "Bearer "+token)
+			resp, err := insecure.Do(req)
+			if err != nil {
+				return err
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				return fmt.Errorf("%s, want %d", resp.Status, want)
+			}
+			return nil
+		})
 	}
 }
 

@@ -131,7 +131,7 @@ func TestLoadBalancerPool(t *testing.T) {
 	})
 	dir := agentDir(t, machine)
 	machine.Start("--data-dir", dir, "agent", "--server", server, "--token", joinToken(t, c), "--node-ip", harness.ThereIP, "--node-name", "second")
-	c.Kubectl("wait", "node/second", "--for=condition=Ready", "--timeout=60s")
+	c.Await("condition=Ready", "node/second")
 	answersFrom(c, "http://"+pool+"/", "web answers")
 	// Names are served on the second machine too, by a server of its own.
 	machine.Run(harness.Binary(t), "--data-dir", dir, "image", "import", archive)
@@ -153,7 +153,7 @@ func TestNetworkPolicy(t *testing.T) {
 	registry := harness.StartRegistry(t)
 	image := registry.Push("tool:1", harness.Tool(t))
 	c := harness.Start(t)
-	c.Apply(onePod("web", image, "", `readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}`) + onePod("friend", image, "", "") + onePod("stranger", image, "", "") +
+	c.Apply(onePod("web", image, "", `readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1, timeoutSeconds: 20}`) + onePod("friend", image, "", "") + onePod("stranger", image, "", "") +
 		"apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}\n")
 	ready(c, "web", "friend", "stranger")
 	reach := func(from, url string, want bool) {

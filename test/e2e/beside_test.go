@@ -18,7 +18,7 @@ func TestBeside(t *testing.T) {
 	url := map[*harness.Cluster]string{}
 	serves := func(c *harness.Cluster) {
 		t.Helper()
-		c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+		c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 		c.Eventually(30*time.Second, "its service answers", func() error {
 			got, err := get(url[c])
 			if err != nil {

@@ -21,7 +21,7 @@ func TestClaims(t *testing.T) {
 	registry := harness.StartRegistry(t)
 	image := registry.Push("tool:1", harness.Tool(t))
 	c := harness.Start(t)
-	contains(t, "classes", c.Kubectl("get", "storageclass"), "local-path (default)", "setpoint.dev/local-path", "Delete", "WaitForFirstConsumer")
+	c.Shows([]string{"local-path (default)", "setpoint.dev/local-path", "Delete", "WaitForFirstConsumer"}, "get", "storageclass")
 	t.Run("parts", func(t *testing.T) {
 		for name, test := range map[string]func(*harness.Cluster, string){
 			"database": testDatabase, "ephemeral": testEphemeral, "kept": testKept, "by hand": testByHand, "refused": testRefusedClaims,
@@ -105,7 +105,7 @@ spec:
   - metadata: {name: data}
     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `)
-	c.Kubectl("rollout", "status", "statefulset/many", "--timeout=180s")
+	c.Kubectl("rollout", "status", "statefulset/many", "--timeout=600s")
 	count := func(resource string) int {
 		return len(strings.Fields(c.Kubectl("get", resource, "-o", "name")))
 	}
@@ -176,9 +176,7 @@ func folder(c *harness.Cluster, claim string) (volume, path string) {
 // absent waits until objects are gone.
 func absent(c *harness.Cluster, objects ...string) {
 	c.T.Helper()
-	for _, o := range objects {
-		c.Kubectl("wait", "--for=delete", o, "--timeout=120s")
-	}
+	c.Await("delete", objects...)
 }
 
 func testDatabase(c *harness.Cluster, image string) {
@@ -211,7 +209,7 @@ spec:
   - metadata: {name: data}
     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `)
-	c.Kubectl("rollout", "status", "statefulset/db", "--timeout=180s")
+	c.Kubectl("rollout", "status", "statefulset/db", "--timeout=600s")
 	for _, n := range []string{"0", "1"} {
 		got := sh(c, "db-"+n, "echo "+n+" > /data/who; echo part > /part/x; cat /data/part/x; stat -c '%a %g' /data/part; stat -c '%u %g' /data/who; touch /read/x 2>&1; true")
 		contains(c.T, "what the pod may do", got, "part\n", "2777 2000\n", "1000 2000\n", "Read-only file system")
@@ -221,7 +219,7 @@ spec:
 		c.T.Errorf("on the node the file is %q, %v", b, err)
 	}
 	contains(c.T, "the claim", c.Kubectl("get", "pvc", "data-db-0"), "Bound", volume, "1Gi", "RWO", "local-path")
-	contains(c.T, "its events", c.Kubectl("describe", "pvc", "data-db-0"), "ProvisioningSucceeded", "ExternalProvisioning")
+	c.Shows([]string{"ProvisioningSucceeded", "ExternalProvisioning"}, "describe", "pvc", "data-db-0")
 
 	uid := pod(c, "db-0").UID
 	c.Kubectl("delete", "pod", "db-0")
@@ -237,7 +235,7 @@ spec:
 	}
 
 	c.Kubectl("patch", "pvc", "data-db-0", "-p", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
-	c.Kubectl("wait", "pvc/data-db-0", "--for=jsonpath={.status.capacity.storage}=2Gi", "--timeout=60s")
+	c.Await("jsonpath={.status.capacity.storage}=2Gi", "pvc/data-db-0")
 
 	// A claim that is used stays until it is not.
 	c.Kubectl("delete", "pvc", "data-db-0", "--wait=false")
@@ -287,7 +285,7 @@ spec: {storageClassName: kept, accessModes: [ReadWriteOncePod], resources: {requ
 	volume, path := folder(c, "kept")
 	c.Kubectl("delete", "pod", "keeps")
 	c.Kubectl("delete", "pvc", "kept")
-	c.Kubectl("wait", "pv/"+volume, "--for=jsonpath={.status.phase}=Released", "--timeout=60s")
+	c.Await("jsonpath={.status.phase}=Released", "pv/"+volume)
 	c.Kubectl("delete", "pv", volume)
 	if b, err := os.ReadFile(filepath.Join(path, "x")); err != nil || string(b) != "kept\n" {
 		c.T.Errorf("the data is %q, %v", b, err)
@@ -324,7 +322,7 @@ spec: {storageClassName: "", accessModes: [ReadWriteMany], resources: {requests:
 	contains(c.T, "the volume", sh(c, "by-hand", "cat /v/x; touch /v/y 2>&1; true"), "by hand\n", "Read-only file system")
 	c.Kubectl("delete", "pod", "by-hand")
 	c.Kubectl("delete", "pvc", "by-hand")
-	c.Kubectl("wait", "pv/by-hand", "--for=jsonpath={.status.phase}=Released", "--timeout=60s")
+	c.Await("jsonpath={.status.phase}=Released", "pv/by-hand")
 	c.Kubectl("delete", "pv", "by-hand")
 	if _, err := os.Stat(filepath.Join(dir, "x")); err != nil {
 		c.T.Errorf("the host's own file went with the volume: %v", err)
@@ -356,7 +354,7 @@ spec: {storageClassName: nowhere, accessModes: [ReadWriteOnce], resources: {requ
 		}
 		return nil
 	})
-	contains(c.T, "status", c.Setpoint("status"), "default/shared")
+	c.Tells([]string{"default/shared"}, "status")
 	out := fails(c, "", "patch", "pvc", "lost-class", "-p", `{"spec":{"resources":{"requests":{"storage":"2Mi"}}}}`)
 	contains(c.T, "a claim that is not bound", out, "is invalid", "spec is immutable")
 	c.Kubectl("delete", "pod", "shared")

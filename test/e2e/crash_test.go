@@ -21,8 +21,8 @@ func TestCrash(t *testing.T) {
 	c := harness.Start(t)
 	c.Apply(webManifest("web", v1, 3))
 	c.Apply(webManifest("other", v1, 2))
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
-	c.Kubectl("rollout", "status", "deployment/other", "--timeout=120s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
+	c.Kubectl("rollout", "status", "deployment/other", "--timeout=300s")
 	url := "http://" + clusterIP(c, "other") + "/"
 
 	before := containerIDs(c, "app=other")
@@ -36,7 +36,7 @@ func TestCrash(t *testing.T) {
 	}
 	c.Up()
 	contains(t, "what was acknowledged", c.Kubectl("get", "configmap", "acknowledged", "-o", "jsonpath={.data.a}"), "b")
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 	if after := containerIDs(c, "app=other"); !maps.Equal(before, after) {
 		t.Errorf("containers changed over a crash: %v, then %v", before, after)
 	}
@@ -71,7 +71,7 @@ spec:
     volumeMounts: [{name: gate, mountPath: /gate}]}]
   volumes: [{name: gate, hostPath: {path: ` + gate + `}}]
 `)
-		c.Kubectl("wait", "pod/brief", "--for=condition=Ready", "--timeout=60s")
+		c.Await("condition=Ready", "pod/brief")
 		container := strings.TrimPrefix(c.Kubectl("get", "pod", "brief", "-o", "jsonpath={.status.containerStatuses[0].containerID}"), "containerd://")
 		if left := processesOf(container); len(left) == 0 {
 			t.Fatalf("no process in the cgroup of container %s", container)
@@ -87,7 +87,7 @@ spec:
 			return nil
 		})
 		c.Up()
-		c.Kubectl("wait", "pod/brief", "--for=jsonpath={.status.phase}=Failed", "--timeout=60s")
+		c.Await("jsonpath={.status.phase}=Failed", "pod/brief")
 		contains(t, "exit code", c.Kubectl("get", "pod", "brief", "-o", "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}"), "3")
 	})
 	t.Run("terminated cleanly", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestParts(t *testing.T) {
 	})
 	whole := func(what string, n int) {
 		t.Helper()
-		c.Kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+		c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 		c.Eventually(time.Minute, what, func() error {
 			if got := len(pods(c, "app=web")); got != n {
 				return fmt.Errorf("%d pods, want %d", got, n)

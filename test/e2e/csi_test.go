@@ -98,7 +98,7 @@ spec: {storageClassName: disks, accessModes: [ReadWriteOnce], resources: {reques
 	if len(node.Status.VolumesAttached) != 1 || len(node.Status.VolumesInUse) != 1 || node.Status.VolumesInUse[0] != "kubernetes.io/csi/"+disks+"^h1" {
 		t.Errorf("the node says %v, %v", node.Status.VolumesAttached, node.Status.VolumesInUse)
 	}
-	contains(t, "the pod's events", c.Kubectl("describe", "pod", "user"), "SuccessfulAttachVolume")
+	c.Shows([]string{"SuccessfulAttachVolume"}, "describe", "pod", "user")
 
 	container := pod(c, "user").Status.ContainerStatuses[0].ContainerID
 	c.Kill()
@@ -108,7 +108,7 @@ spec: {storageClassName: disks, accessModes: [ReadWriteOnce], resources: {reques
 	}
 	c.Kubectl("patch", "pvc", "disk", "-p", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 	c.Kubectl("patch", "pv", "disk", "-p", `{"spec":{"capacity":{"storage":"2Gi"}}}`) // what a resizer does
-	c.Kubectl("wait", "pvc/disk", "--for=jsonpath={.status.capacity.storage}=2Gi", "--timeout=120s")
+	c.Await("jsonpath={.status.capacity.storage}=2Gi", "pvc/disk")
 
 	c.Kubectl("delete", "pod", "user")
 	c.Eventually(time.Minute, "the volume is detached", func() error {

@@ -130,7 +130,7 @@ func debugCopy(c *harness.Cluster, box string) {
 	if got := strings.Join(append(calm.Spec.Containers[0].Command, calm.Spec.Containers[0].Args...), " "); got != "sleep 1000000" || calm.Spec.NodeName != "examined" {
 		c.T.Errorf("the copy runs %q on node %s", got, calm.Spec.NodeName)
 	}
-	c.Kubectl("wait", "pod/loops", "--for=delete", "--timeout=60s")
+	c.Await("delete", "pod/loops")
 }
 
 // debugNode: a pod with the node's processes, network and files.

@@ -68,16 +68,16 @@ func TestDrain(t *testing.T) {
 	tool := harness.Tool(t)
 	place("example.test/web:1", harness.Web(t, "v1"))
 	place("example.test/web:2", harness.Web(t, "v2"))
-	const hook = `readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
+	const hook = `readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1, timeoutSeconds: 20}
         lifecycle: {preStop: {sleep: {seconds: 8}}}
         env: [{name: EDITION, value: "1"}]`
-	const graceful = `readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1}
+	const graceful = `readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1, timeoutSeconds: 20}
         env: [{name: DRAIN, value: 8s}]`
 	c.Apply(served("hook", "example.test/tool:1", hook) + served("web", "example.test/web:1", graceful) +
 		onePod("near", "example.test/tool:1", "nodeName: first", "") + onePod("far", "example.test/tool:1", "nodeName: second", ""))
 	for _, name := range []string{"hook", "web"} {
-		c.Kubectl("rollout", "status", "deployment/"+name, "--timeout=120s")
-		c.Kubectl("wait", "pdb/"+name, "--for=jsonpath={.status.disruptionsAllowed}=1", "--timeout=60s")
+		c.Kubectl("rollout", "status", "deployment/"+name, "--timeout=300s")
+		c.Await("jsonpath={.status.disruptionsAllowed}=1", "pdb/"+name)
 	}
 	ready(c, "near", "far")
 	on := func(node string) int {
@@ -104,12 +104,12 @@ func TestDrain(t *testing.T) {
 
 	drain := func(node string) {
 		t.Helper()
-		c.Kubectl("drain", node, "--pod-selector=kind=served", "--timeout=180s")
+		c.Kubectl("drain", node, "--pod-selector=kind=served", "--timeout=600s")
 		if n := on(node); n != 0 {
 			t.Errorf("%d pods are left on the %s node, which was drained", n, node)
 		}
 		for _, name := range []string{"hook", "web"} {
-			c.Kubectl("rollout", "status", "deployment/"+name, "--timeout=120s")
+			c.Kubectl("rollout", "status", "deployment/"+name, "--timeout=300s")
 		}
 		contains(t, "a drained node", c.Kubectl("get", "node", node), "SchedulingDisabled")
 		c.Kubectl("uncordon", node)
@@ -118,7 +118,7 @@ func TestDrain(t *testing.T) {
 	c.Kubectl("set", "image", "deployment/web", "web=example.test/web:2")
 	c.Kubectl("set", "env", "deployment/hook", "EDITION=2")
 	for _, name := range []string{"web", "hook"} {
-		c.Kubectl("rollout", "status", "deployment/"+name, "--timeout=120s")
+		c.Kubectl("rollout", "status", "deployment/"+name, "--timeout=300s")
 	}
 	if got, err := get(web); err != nil || !strings.Contains(got, "v2") {
 		t.Errorf("after the upgrade: %q, %v", got, err)

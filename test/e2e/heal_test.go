@@ -18,12 +18,12 @@ func TestHealAndUpdate(t *testing.T) {
 	v2 := registry.Push("web:2", harness.Web(t, "v2"))
 	c := harness.Start(t)
 	c.Apply(webManifest("web", v1, 3))
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 
 	t.Run("a deleted pod is replaced", func(t *testing.T) {
 		victim := pods(c, "app=web")[0].Name
 		c.Kubectl("delete", "pod", victim)
-		c.Kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+		c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 		c.Eventually(time.Minute, "three pods, the victim not among them", func() error {
 			all := pods(c, "app=web")
 			for _, p := range all {
@@ -73,16 +73,16 @@ func TestHealAndUpdate(t *testing.T) {
 	})
 	t.Run("an update and an undo lose no request", func(t *testing.T) {
 		url := "http://" + clusterIP(c, "web") + "/"
-		c.Kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+		c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 		stop := load(url, 4)
 		c.Kubectl("set", "image", "deployment/web", "web="+v2)
-		c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+		c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 		got, err := get(url)
 		if err != nil || !strings.Contains(got, "v2") {
 			t.Errorf("after the update: %q, %v", got, err)
 		}
 		c.Kubectl("rollout", "undo", "deployment/web")
-		c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+		c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 		answered, failures := stop()
 		t.Logf("%d requests answered", answered)
 		if len(failures) > 0 {

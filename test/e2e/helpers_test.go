@@ -31,7 +31,7 @@ spec:
       - name: web
         image: %[2]s
         ports: [{name: http, containerPort: 8080}]
-        readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 1}
+        readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 1, timeoutSeconds: 20}
         resources: {requests: {cpu: 10m}}
 %[4]s
 ---
@@ -79,7 +79,7 @@ func clusterIP(c *harness.Cluster, name string) string {
 
 // httpClient makes a new connection for each request, so that each is led to
 // an endpoint anew.
-var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 
 func get(url string) (string, error) {
 	res, err := httpClient.Get(url)

@@ -105,7 +105,7 @@ func certificateOfAUser(c *harness.Cluster) {
 	key, manifest := newKey(c.T, "jane", "kubernetes.io/kube-apiserver-client", pkix.Name{CommonName: "jane", Organization: []string{"dev"}})
 	c.Apply(manifest)
 	contains(c.T, "a request that waits", c.Kubectl("get", "csr", "jane"), "Pending", "24h")
-	contains(c.T, "who waits for whom", c.Setpoint("status"), "kubectl certificate approve jane")
+	c.Tells([]string{"kubectl certificate approve jane"}, "status")
 	c.Kubectl("certificate", "approve", "jane")
 	jane := as(c, "jane", map[string]string{"client-certificate-data": issued(c, "jane"), "client-key-data": base64.StdEncoding.EncodeToString(key)})
 	contains(c.T, "whoami", jane.Kubectl("auth", "whoami"), "jane", "dev", "system:authenticated")
@@ -211,8 +211,8 @@ type: kubernetes.io/service-account-token
 	contains(c.T, "the Secret", c.Kubectl("describe", "secret", "robot-token"), "ca.crt:", "namespace:  7 bytes", "kubernetes.io/service-account.uid:")
 	robot := as(c, "robot", map[string]string{"token": string(token)})
 	contains(c.T, "whoami", robot.Kubectl("auth", "whoami"), "system:serviceaccount:default:robot", "system:serviceaccounts:default")
-	contains(c.T, "its use is noted", c.Kubectl("get", "secret", "robot-token", "-o", "jsonpath={.metadata.labels}"),
-		"kubernetes.io/legacy-token-last-used", time.Now().UTC().Format("2006-01"))
+	c.Shows([]string{"kubernetes.io/legacy-token-last-used", time.Now().UTC().Format("2006-01")},
+		"get", "secret", "robot-token", "-o", "jsonpath={.metadata.labels}")
 	c.Kubectl("delete", "serviceaccount", "robot")
 	contains(c.T, "a token without its account", fails(robot, "", "auth", "whoami"), "Unauthorized")
 	c.Eventually(10*time.Second, "the Secret goes with its account", func() error {

@@ -23,8 +23,8 @@ func TestKubectl(t *testing.T) {
 	v2 := registry.Push("web:2", harness.Web(t, "v2"))
 	c := harness.Start(t)
 	c.Apply(webManifest("web", v1, 3))
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
-	c.Kubectl("wait", "pod", "-l", "app=web", "--for=condition=Ready", "--timeout=60s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
+	c.Kubectl("wait", "pod", "-l", "app=web", "--for=condition=Ready", "--timeout=300s")
 	all := pods(c, "app=web")
 	if len(all) != 3 {
 		t.Fatalf("%d pods, want 3", len(all))
@@ -84,13 +84,13 @@ func TestKubectl(t *testing.T) {
 		c.Kubectl("patch", "deployment", "web", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"web","env":[{"name":"A","value":"1"}]}]}}}}`)
 		c.Kubectl("patch", "deployment", "web", "--type=json", "-p", `[{"op":"replace","path":"/spec/minReadySeconds","value":1}]`)
 		c.Kubectl("patch", "deployment", "web", "--type=merge", "-p", `{"spec":{"minReadySeconds":0}}`)
-		c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+		c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 		contains(t, "patched", c.Kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.template.spec.containers[*].env}{.spec.template.spec.containers[*].image}"), `"A"`, v1)
 	})
 	t.Run("rollout", func(t *testing.T) { testRollout(t, c, v2) })
 	t.Run("scale", func(t *testing.T) {
 		c.Kubectl("scale", "deployment", "web", "--replicas=5")
-		c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+		c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 		living := 0 // those of the rollout before may still be ending
 		for _, p := range pods(c, "app=web") {
 			if p.DeletionTimestamp == nil {
@@ -114,14 +114,14 @@ func TestKubectl(t *testing.T) {
 		contains(t, "get events", c.Kubectl("get", "events"), "LAST SEEN", "REASON", "SuccessfulCreate")
 	})
 	t.Run("delete", func(t *testing.T) {
-		c.Kubectl("delete", "deployment/web", "service/web", "--timeout=60s")
-		c.Kubectl("wait", "pod", "-l", "app=web", "--for=delete", "--timeout=60s")
+		c.Kubectl("delete", "deployment/web", "service/web", "--timeout=300s")
+		c.Kubectl("wait", "pod", "-l", "app=web", "--for=delete", "--timeout=300s")
 		if out := c.Kubectl("get", "all", "-l", "app=web", "-o", "name"); strings.TrimSpace(out) != "" {
 			t.Errorf("left after delete:\n%s", out)
 		}
 		c.Kubectl("create", "namespace", "gone")
 		c.Kubectl("create", "configmap", "x", "-n", "gone", "--from-literal=a=b")
-		c.Kubectl("delete", "namespace", "gone", "--timeout=60s")
+		c.Kubectl("delete", "namespace", "gone", "--timeout=300s")
 	})
 }
 
@@ -151,7 +151,7 @@ func testService(t *testing.T, c *harness.Cluster) {
 		}
 		return nil
 	})
-	script := fmt.Sprintf("for i in $(seq 40); do timeout 5 wget -q -O - %s || exit 1; done", url)
+	script := fmt.Sprintf("for i in $(seq 40); do timeout 30 wget -q -O - %s || exit 1; done", url)
 	out := c.Kubectl("exec", "deployment/web", "--", "sh", "-c", script)
 	for name := range want {
 		if !strings.Contains(out, name) {
@@ -175,8 +175,8 @@ spec:
     image: ` + strings.TrimSpace(c.Kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image}")) + `
     command: [sh, -c, "i=0; while true; do echo line $i; i=$((i+1)); sleep 0.2; done"]
 `)
-	c.Kubectl("wait", "pod/talk", "--for=condition=Ready", "--timeout=60s")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	c.Await("condition=Ready", "pod/talk")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	follow := c.Command(ctx, "logs", "-f", "talk")
 	out, err := follow.StdoutPipe()
@@ -219,8 +219,8 @@ spec:
   containers:
   - {name: a, image: ` + image + `, command: [sh, -c, "while read line; do echo got $line; done"], stdin: true}
 `)
-	c.Kubectl("wait", "pod/echo", "--for=condition=Ready", "--timeout=60s")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	c.Await("condition=Ready", "pod/echo")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	attach := c.Command(ctx, "attach", "-i", "echo")
 	in, err := attach.StdinPipe()
@@ -248,7 +248,7 @@ spec:
 
 func testPortForward(t *testing.T, c *harness.Cluster, targets ...string) {
 	for _, target := range targets {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		port := "8080"
 		if strings.HasPrefix(target, "service/") {
 			port = "80"
@@ -291,12 +291,12 @@ func testRollout(t *testing.T, c *harness.Cluster, v2 string) {
 		})
 	}
 	c.Kubectl("set", "image", "deployment/web", "web="+v2)
-	contains(t, "rollout status", c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s"), "successfully rolled out")
+	contains(t, "rollout status", c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s"), "successfully rolled out")
 	version("v2")
 	contains(t, "rollout history", c.Kubectl("rollout", "history", "deployment/web"), "REVISION", "1", "2")
 	contains(t, "rollout history of one", c.Kubectl("rollout", "history", "deployment/web", "--revision=1"), "Image:")
 	c.Kubectl("rollout", "undo", "deployment/web")
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 	version("v1")
 
 	c.Kubectl("rollout", "pause", "deployment/web")
@@ -313,13 +313,13 @@ func testRollout(t *testing.T, c *harness.Cluster, v2 string) {
 		t.Errorf("a paused Deployment rolled out:\n%s\n%s", before, after)
 	}
 	c.Kubectl("rollout", "resume", "deployment/web")
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 	names := map[string]bool{}
 	for _, p := range pods(c, "app=web") {
 		names[p.Name] = true
 	}
 	c.Kubectl("rollout", "restart", "deployment/web")
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 	for _, p := range pods(c, "app=web") {
 		if names[p.Name] && p.DeletionTimestamp == nil {
 			t.Errorf("pod %s outlived rollout restart", p.Name)

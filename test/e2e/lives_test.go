@@ -22,7 +22,7 @@ func testInit(c *harness.Cluster, image string) {
 	c.Apply(onePod("init", image, "restartPolicy: Never, volumes: [{name: w, emptyDir: {}}], initContainers: ["+
 		step("first", "echo first >> /w/order", "")+", "+
 		step("side", "echo side >> /w/order; sleep 1000000", ", restartPolicy: Always")+", "+
-		step("second", "sleep 1; echo second >> /w/order", "")+"]",
+		step("second", "until grep -q side /w/order; do sleep 0.1; done; echo second >> /w/order", "")+"]",
 		`command: [sh, -c, "cat /w/order; echo main"], `+mount) +
 		onePod("init-fails", image, "restartPolicy: Never, initContainers: ["+fmt.Sprintf("{name: bad, image: %q, command: [sh, -c, exit 4]}", image)+"]", ""))
 	until(c, "init", "succeeds", phase(corev1.PodSucceeded))
@@ -72,13 +72,17 @@ func testHooks(c *harness.Cluster, image string) {
 		c.T.Fatal(err)
 	}
 	defer os.RemoveAll(host)
-	script := `trap 'echo term >> /host/order; exit 0' TERM; while true; do sleep 0.1; done`
+	script := `trap 'echo term >> /host/order; exit 0' TERM; touch /host/armed; while true; do sleep 0.1; done`
 	hooked := strings.Replace(onePod("hooks", image, `volumes: [{name: host, hostPath: {path: `+host+`}}]`, fmt.Sprintf(`
     command: [sh, -c, %q], volumeMounts: [{name: host, mountPath: /host}],
     lifecycle: {postStart: {exec: {command: [sh, -c, "echo post >> /host/order"]}}, preStop: {exec: {command: [sh, -c, "sleep 1; echo pre >> /host/order"]}}}`, script)),
 		"terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 20", 1)
 	c.Apply(hooked + onePod("hook-fails", image, "", `lifecycle: {postStart: {exec: {command: [sh, -c, exit 5]}}}`))
 	ready(c, "hooks")
+	c.Eventually(time.Minute, "it listens to signals", func() error {
+		_, err := os.Stat(filepath.Join(host, "armed"))
+		return err
+	})
 	c.Kubectl("delete", "pod", "hooks")
 	if got, err := os.ReadFile(filepath.Join(host, "order")); err != nil || string(got) != "post\npre\nterm\n" {
 		c.T.Errorf("order %q, %v", got, err)
@@ -115,7 +119,7 @@ func testGrace(c *harness.Cluster, image string) {
 		return nil
 	})
 	c.Kubectl("delete", "pod", "hurried", "--wait=false")
-	c.Kubectl("delete", "pod", "hurried", "--grace-period=1", "--timeout=60s")
+	c.Kubectl("delete", "pod", "hurried", "--grace-period=1", "--timeout=300s")
 }
 
 // processesOf lists the processes in cgroups whose path holds text. One that

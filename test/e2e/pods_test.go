@@ -64,11 +64,13 @@ func pod(c *harness.Cluster, name string) corev1.Pod {
 func ready(c *harness.Cluster, names ...string) {
 	c.T.Helper()
 	for _, name := range names {
-		if out, err := c.Try("wait", "pod/"+name, "--for=condition=Ready", "--timeout=120s"); err != nil {
-			c.T.Fatalf("pod %s: %s\n%s", name, out, c.Kubectl("describe", "pod", name))
-		}
+		c.Await("condition=Ready", "pod/"+name)
 	}
 }
+
+// listens is for a container that is asked as soon as it is ready: without a
+// probe that is when it runs, and it may listen only a moment later.
+const listens = "readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, timeoutSeconds: 20}"
 
 // sh runs a script in the first container of a pod.
 func sh(c *harness.Cluster, name, script string) string {

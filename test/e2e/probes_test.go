@@ -13,8 +13,8 @@ import (
 // testStartupProbe: until it succeeds the liveness probe is not asked.
 func testStartupProbe(c *harness.Cluster, image string) {
 	c.Apply(onePod("starts", image, "", `
-    startupProbe: {exec: {command: [test, -e, /tmp/started]}, periodSeconds: 1, failureThreshold: 100},
-    livenessProbe: {exec: {command: [test, -e, /tmp/started]}, periodSeconds: 1, failureThreshold: 1}`))
+    startupProbe: {exec: {command: [test, -e, /tmp/started]}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 100},
+    livenessProbe: {exec: {command: [test, -e, /tmp/started]}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 1}`))
 	until(c, "starts", "runs and has not started", func(p corev1.Pod) error {
 		if s := p.Status.ContainerStatuses; len(s) == 0 || s[0].State.Running == nil || s[0].Started == nil || *s[0].Started || s[0].Ready {
 			return fmt.Errorf("status %+v", s)
@@ -30,7 +30,7 @@ func testStartupProbe(c *harness.Cluster, image string) {
 
 // testReadinessProbe: a Service leads to a pod only while it is ready.
 func testReadinessProbe(c *harness.Cluster, image string) {
-	c.Apply(onePod("readiness", image, "", `readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1, failureThreshold: 1}`) + `
+	c.Apply(onePod("readiness", image, "", `readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 1}`) + `
 apiVersion: v1
 kind: Service
 metadata: {name: readiness}
@@ -92,6 +92,6 @@ func testLivenessProbes(c *harness.Cluster, image string) {
 	for _, name := range []string{"live-exec", "live-http", "live-grpc", "live-nobody"} {
 		until(c, name, "is restarted", restarts(1))
 	}
-	contains(c.T, "events", c.Kubectl("get", "events", "--field-selector", "involvedObject.name=live-http"),
-		"Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 503", "Container a failed liveness probe, will be restarted")
+	c.Shows([]string{"Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 503", "Container a failed liveness probe, will be restarted"},
+		"get", "events", "--field-selector", "involvedObject.name=live-http")
 }

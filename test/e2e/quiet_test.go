@@ -20,7 +20,7 @@ func TestQuiet(t *testing.T) {
 	t.Parallel() // nearly all of it is waiting
 	c := harness.Start(t, "--nodes", "sim=10")
 	c.Apply(webManifest("web", "sim:1", 500))
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 	log := openRequests(t, c)
 	var quiet time.Time // since then nothing was written
 	var last string     // write

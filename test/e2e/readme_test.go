@@ -73,5 +73,5 @@ func TestReadme(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "assets", "kube-apiserver")); err != nil {
 		t.Errorf("envtest's assets: %v", err)
 	}
-	c.Kubectl("rollout", "status", "deployment/hello", "--timeout=120s") // the data was kept
+	c.Kubectl("rollout", "status", "deployment/hello", "--timeout=300s") // the data was kept
 }

@@ -35,8 +35,8 @@ spec:
     volumeMounts: [{name: keep, mountPath: /keep}, {name: word, mountPath: /word}]
   volumes: [{name: keep, emptyDir: {}}, {name: word, secret: {secretName: word}}]
 `)
-	c.Kubectl("rollout", "status", "deployment/web", "--timeout=120s")
-	c.Kubectl("wait", "pod/keeper", "--for=condition=Ready", "--timeout=60s")
+	c.Kubectl("rollout", "status", "deployment/web", "--timeout=300s")
+	c.Await("condition=Ready", "pod/keeper")
 	url := "http://" + clusterIP(c, "web") + "/"
 	works := func(what string, restarts int32) {
 		t.Helper()
@@ -101,9 +101,12 @@ spec:
 			t.Errorf("pod %s is new: a restart of the machine restarts containers, it replaces no pods", p.Name)
 		}
 	}
-	if out := c.Kubectl("exec", "keeper", "--", "ls", "/keep"); len(strings.Fields(out)) != 2 {
-		t.Errorf("a volume holds %q, want what both containers wrote", out)
-	}
+	c.Eventually(time.Minute, "the second container writes beside what the first wrote", func() error {
+		if out := c.Kubectl("exec", "keeper", "--", "ls", "/keep"); len(strings.Fields(out)) != 2 {
+			return fmt.Errorf("the volume holds %q", out)
+		}
+		return nil
+	})
 	// No address is taken by a pod of before the restart.
 	taken, err := filepath.Glob(filepath.Join(c.Dir, "cni", "ipam", "*", "10.*"))
 	if err != nil || len(taken) != 3 {

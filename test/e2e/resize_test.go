@@ -41,7 +41,7 @@ func TestResize(t *testing.T) {
 					return fmt.Errorf("%s: %s %s", cond.Type, cond.Reason, cond.Message)
 				}
 			}
-			if !s.Ready || s.RestartCount != restarts || s.Resources.Limits.Cpu().String() != cpu || s.Resources.Limits.Memory().String() != memory {
+			if s.Resources == nil || !s.Ready || s.RestartCount != restarts || s.Resources.Limits.Cpu().String() != cpu || s.Resources.Limits.Memory().String() != memory {
 				return fmt.Errorf("%+v", s)
 			}
 			return nil

@@ -129,7 +129,7 @@ func testCopyBroken(t *testing.T, c *harness.Cluster) {
 // forward starts a port-forward and returns its local address.
 func forward(t *testing.T, c *harness.Cluster, target string) (*exec.Cmd, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	cmd := c.Command(ctx, "port-forward", target, ":8080")
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -167,7 +167,7 @@ func testForwardBroken(t *testing.T, c *harness.Cluster, image string) {
 	again.Process.Kill()
 	again.Wait()
 
-	c.Apply(onePod("leave", image, "", ""))
+	c.Apply(onePod("leave", image, "", listens))
 	ready(c, "leave")
 	cmd, addr = forward(t, c, "pod/leave")
 	if conn, err = net.Dial("tcp", addr); err != nil {
@@ -178,7 +178,7 @@ func testForwardBroken(t *testing.T, c *harness.Cluster, image string) {
 	if body, err := get("http://" + addr + "/"); err != nil || !strings.Contains(body, "leave answers") {
 		t.Errorf("while a connection is open: %q, %v", body, err)
 	}
-	c.Kubectl("delete", "pod", "leave", "--timeout=60s")
+	c.Kubectl("delete", "pod", "leave", "--timeout=300s")
 	closed(t, "a connection whose pod went", conn)
 	cmd.Process.Kill()
 	cmd.Wait()
@@ -186,7 +186,7 @@ func testForwardBroken(t *testing.T, c *harness.Cluster, image string) {
 
 func closed(t *testing.T, what string, conn net.Conn) {
 	t.Helper()
-	conn.SetReadDeadline(time.Now().Add(time.Minute))
+	conn.SetReadDeadline(time.Now().Add(5 * time.Minute))
 	_, err := io.Copy(io.Discard, conn)
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 		t.Errorf("%s stays open", what)
@@ -202,7 +202,7 @@ func testStreamsOverKill(t *testing.T, c *harness.Cluster) {
 	attached := c.Terminal(24, 80, "attach", "-it", "shell")
 	attached.Type("\necho at$(echo tached)\n")
 	attached.Expect("attached")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	follow := c.Command(ctx, "logs", "-f", "shell")
 	if err := follow.Start(); err != nil {
@@ -246,7 +246,7 @@ func testLogsOfEnded(t *testing.T, c *harness.Cluster, image string) {
 		`command: [sh, -c, "echo last words; exit 3"]`) +
 		onePod("again", image, `volumes: [{name: d, emptyDir: {}}]`,
 			`volumeMounts: [{name: d, mountPath: /d}], command: [sh, -c, "n=$(ls /d | wc -l); echo run $n; touch /d/$n; [ $n = 1 ] && sleep 1000000; exit 1"]`))
-	c.Kubectl("wait", "pod/failed", "--for=jsonpath={.status.phase}=Failed", "--timeout=120s")
+	c.Await("jsonpath={.status.phase}=Failed", "pod/failed")
 	if got := words("failed", "-c", "a"); got != "last words" {
 		t.Errorf("logs of a pod that failed: %q", got)
 	}
@@ -265,11 +265,14 @@ func testLogsOfEnded(t *testing.T, c *harness.Cluster, image string) {
 	})
 	check := func(when string) {
 		t.Helper()
-		if got := words("again"); got != "run 1" {
-			t.Errorf("%s, logs: %q", when, got)
-		}
-		if got := words("again", "--previous"); got != "run 0" {
-			t.Errorf("%s, logs --previous: %q", when, got)
+		for want, args := range map[string][]string{"run 1": {"again"}, "run 0": {"again", "--previous"}} {
+			c.Eventually(time.Minute, when+", logs", func() error { // it runs before it says so
+				out, err := c.Try(append([]string{"logs"}, args...)...)
+				if got := strings.TrimSpace(out); err == nil && got != want {
+					err = fmt.Errorf("%v: %q, want %q", args, got, want)
+				}
+				return err
+			})
 		}
 	}
 	check("after a restart")
@@ -280,6 +283,6 @@ func testLogsOfEnded(t *testing.T, c *harness.Cluster, image string) {
 		return err
 	})
 	check("after the server was killed")
-	c.Kubectl("delete", "pod", "failed", "again", "--timeout=60s")
+	c.Kubectl("delete", "pod", "failed", "again", "--timeout=300s")
 	contains(t, "logs of a pod that is gone", fails(c, "", "logs", "again"), `pods "again" not found`)
 }

@@ -80,7 +80,7 @@ func Start(t testing.TB, args ...string) *Cluster {
 		if c.process != nil {
 			c.process.Stop()
 		}
-		if out, err := c.run(2*time.Minute, nil, Binary(t), "--data-dir", dir, "down", "--purge"); err != nil {
+		if out, err := c.run(patience, nil, Binary(t), "--data-dir", dir, "down", "--purge"); err != nil {
 			t.Errorf("setpoint down: %v\n%s", err, out)
 		}
 		os.RemoveAll(dir)
@@ -123,7 +123,7 @@ func (c *Cluster) Stop() { c.process.Stop() }
 // Setpoint runs another command of the binary on the cluster.
 func (c *Cluster) Setpoint(args ...string) string {
 	c.T.Helper()
-	out, err := c.run(2*time.Minute, nil, Binary(c.T), append([]string{"--data-dir", c.Dir}, args...)...)
+	out, err := c.run(patience, nil, Binary(c.T), append([]string{"--data-dir", c.Dir}, args...)...)
 	if err != nil {
 		c.T.Fatalf("setpoint %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
@@ -146,7 +146,53 @@ func (c *Cluster) Try(args ...string) (string, error) { return c.Input("", args.
 
 // Input is Try with standard input.
 func (c *Cluster) Input(stdin string, args ...string) (string, error) {
-	return c.run(3*time.Minute, strings.NewReader(stdin), c.kubectl(), args...)
+	return c.run(10*time.Minute, strings.NewReader(stdin), c.kubectl(), args...)
+}
+
+// Await waits until each object ("node/second") is as `kubectl wait --for` has
+// it, also where nobody has made it yet, which kubectl itself refuses to wait
+// for.
+func (c *Cluster) Await(condition string, objects ...string) {
+	c.T.Helper()
+	for _, object := range objects {
+		c.Eventually(patience, object+" is "+condition, func() error {
+			if out, err := c.Try("wait", object, "--for="+condition, "--timeout=30s"); err != nil {
+				now, _ := c.Try("describe", object)
+				return fmt.Errorf("%w: %s\n%s", err, out, now)
+			}
+			return nil
+		})
+	}
+}
+
+// Shows waits until what a kubectl prints holds every one of wants. Events,
+// gaps and logs are for this: they are told beside what they are about, not
+// before it.
+func (c *Cluster) Shows(wants []string, args ...string) {
+	c.T.Helper()
+	c.says(wants, "kubectl "+strings.Join(args, " "), func() (string, error) { return c.Try(args...) })
+}
+
+// Tells is Shows for another command of the binary.
+func (c *Cluster) Tells(wants []string, args ...string) {
+	c.T.Helper()
+	c.says(wants, "setpoint "+strings.Join(args, " "), func() (string, error) { return c.Setpoint(args...), nil })
+}
+
+func (c *Cluster) says(wants []string, what string, say func() (string, error)) {
+	c.T.Helper()
+	c.Eventually(patience, what, func() error {
+		out, err := say()
+		for _, want := range wants {
+			if err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("want %q in it", want)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%w:\n%s", err, out)
+		}
+		return nil
+	})
 }
 
 // Apply files a manifest.
@@ -216,18 +262,24 @@ func (c *Cluster) run(limit time.Duration, stdin io.Reader, name string, args ..
 	return out.String(), err
 }
 
-// Eventually tries f until it returns nil; after limit the test fails with
-// f's last error. Between tries it waits, the only place where a test does.
+// patience is how long the harness waits for anything at least. It only decides
+// how long a test takes that fails: a busy machine is no failure.
+const patience = 5 * time.Minute
+
+// Eventually tries f until it returns nil; after limit, or patience if that is
+// longer, the test fails with f's last error. Between tries it waits, the only
+// place where a test does.
 func (c *Cluster) Eventually(limit time.Duration, what string, f func() error) {
 	c.T.Helper()
-	deadline := time.Now().Add(2 * limit) // a busy machine is no failure
+	limit = max(limit, patience)
+	deadline := time.Now().Add(limit)
 	for {
 		err := f()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			c.T.Fatalf("%s: not within %s: %v", what, 2*limit, err)
+			c.T.Fatalf("%s: not within %s: %v", what, limit, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

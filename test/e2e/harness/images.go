@@ -197,3 +197,12 @@ func goProgram(t testing.TB, pkg string) []byte {
 	programs.Store(pkg, data)
 	return data
 }
+
+// CSIDriver is Busybox with the CSI driver of the tests of sidecars as
+// /bin/driver.
+func CSIDriver(t testing.TB) Image {
+	t.Helper()
+	img := Busybox(t)
+	img.Files["/bin/driver"] = goProgram(t, "./test/clients/csi/driver")
+	return img
+}

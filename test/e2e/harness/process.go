@@ -85,7 +85,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // WaitFor waits for a line that begins with prefix, and returns it.
 func (p *Process) WaitFor(prefix string) string {
 	p.t.Helper()
-	limit := time.After(2 * time.Minute)
+	limit := time.After(patience)
 	for {
 		select {
 		case line, ok := <-p.lines:
@@ -96,7 +96,7 @@ func (p *Process) WaitFor(prefix string) string {
 				return line
 			}
 		case <-limit:
-			p.t.Fatalf("setpoint did not print %q within two minutes:\n%s", prefix, tail(p.Output(), 50))
+			p.t.Fatalf("setpoint did not print %q within %s:\n%s", prefix, patience, tail(p.Output(), 50))
 		}
 	}
 }
@@ -106,8 +106,8 @@ func (p *Process) Wait() int {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(time.Minute):
-		p.t.Fatalf("setpoint did not end within a minute:\n%s", tail(p.Output(), 50))
+	case <-time.After(patience):
+		p.t.Fatalf("setpoint did not end within %s:\n%s", patience, tail(p.Output(), 50))
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -115,8 +115,8 @@ func (p *Process) Wait() int {
 // Kill ends the process with SIGKILL.
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
-// Stop ends the process with SIGTERM, or with SIGKILL after 30 s, which fails
-// the test.
+// Stop ends the process with SIGTERM, or with SIGKILL when patience ends, which
+// fails the test.
 func (p *Process) Stop() { p.end(syscall.SIGTERM) }
 
 func (p *Process) end(sig syscall.Signal) {
@@ -129,8 +129,8 @@ func (p *Process) end(sig syscall.Signal) {
 	p.cmd.Process.Signal(sig)
 	select {
 	case <-p.done:
-	case <-time.After(30 * time.Second):
-		p.t.Errorf("setpoint did not end within 30 s of %s", sig)
+	case <-time.After(patience):
+		p.t.Errorf("setpoint did not end within %s of %s", patience, sig)
 		p.cmd.Process.Kill()
 		<-p.done
 	}

@@ -104,7 +104,7 @@ func (t *Terminal) Said() string {
 // Expect waits until text was shown.
 func (t *Terminal) Expect(text string) {
 	t.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if strings.Contains(t.Said(), text) {
 			return
 		}
@@ -120,7 +120,7 @@ func (t *Terminal) Wait() error {
 	select {
 	case err := <-t.done:
 		return err
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.t.Fatalf("kubectl does not end:\n%s", t.Said())
 		return nil
 	}

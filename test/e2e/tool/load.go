@@ -45,7 +45,7 @@ func ask(url string, done <-chan struct{}, complain func(error)) (answered, lost
 	if kept, ok := strings.CutPrefix(url, "keep:"); ok {
 		url, transport.DisableKeepAlives = kept, false
 	}
-	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	for {
 		select {
 		case <-done:

@@ -74,7 +74,7 @@ func serve(args []string) error {
 	failed := make(chan error, 3)
 	go func() { failed <- http.ListenAndServe(*httpAddr, handler(host)) }()
 	if *udpAddr != "" {
-		conn, err := net.ListenPacket("udp4", *udpAddr)
+		conn, err := net.ListenPacket("udp", *udpAddr)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func get(args []string) error {
 		}
 		req.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(t)))
 	}
-	res, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Do(req)
+	res, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Do(req)
 	if err != nil {
 		return err
 	}
