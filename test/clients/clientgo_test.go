@@ -49,7 +49,7 @@ func clientset(t *testing.T, contentType string) kubernetes.Interface {
 // eventually waits until look finds nothing to complain about.
 func eventually(t *testing.T, look func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		err := look(ctx)

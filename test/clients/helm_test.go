@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,16 +85,19 @@ func TestHelm(t *testing.T) {
 	order := func() string {
 		return kubectl(t, "", "get", "orders,deploy", "-n", ns, "-o", "jsonpath={.items[*].spec.items} {.items[*].spec.replicas}")
 	}
-	has(t, "install", run(t, dir, program, "install", "shop", ".", "-n", ns, "--wait", "--timeout=3m"), "STATUS: deployed", "REVISION: 1")
+	has(t, "install", run(t, dir, program, "install", "shop", ".", "-n", ns, "--wait", "--timeout=5m"), "STATUS: deployed", "REVISION: 1")
 	has(t, "installed", order(), "1 1")
-	run(t, dir, program, "upgrade", "shop", ".", "-n", ns, "--set", "replicas=3", "--wait", "--timeout=3m")
+	run(t, dir, program, "upgrade", "shop", ".", "-n", ns, "--set", "replicas=3", "--wait", "--timeout=5m")
 	has(t, "upgraded", order(), "3 3")
 	has(t, "hooks", kubectl(t, "", "get", "cm", "-n", ns, "-o", "name"), "configmap/shop-hook-1", "configmap/shop-hook-2")
-	run(t, dir, program, "rollback", "shop", "1", "-n", ns, "--wait", "--timeout=3m")
+	run(t, dir, program, "rollback", "shop", "1", "-n", ns, "--wait", "--timeout=5m")
 	has(t, "rolled back", order(), "1 1")
 	has(t, "history", run(t, dir, program, "history", "shop", "-n", ns), "Rollback to 1", "superseded")
-	run(t, dir, program, "uninstall", "shop", "-n", ns, "--wait", "--timeout=3m")
-	if left := kubectl(t, "", "get", "orders,deploy,pods", "-n", ns, "-o", "name"); left != "" {
-		t.Errorf("left after uninstall: %s", left)
-	}
+	run(t, dir, program, "uninstall", "shop", "-n", ns, "--wait", "--timeout=5m")
+	eventually(t, func(context.Context) error { // pods go after their owners
+		if left := kubectl(t, "", "get", "orders,deploy,pods", "-n", ns, "-o", "name"); left != "" {
+			return fmt.Errorf("left after uninstall: %s", left)
+		}
+		return nil
+	})
 }

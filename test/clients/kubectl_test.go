@@ -73,7 +73,7 @@ patches: [{patch: '[{"op": "replace", "path": "/spec/replicas", "value": 3}]', t
 		}
 	}
 	has(t, "apply -k", kubectl(t, "", "apply", "-k", dir), "deployment.apps/my-web created", "configmap/my-settings-")
-	has(t, "rollout", kubectl(t, "", "rollout", "status", "-n", ns, "deploy/my-web", "--timeout=3m"), "successfully rolled out")
+	has(t, "rollout", kubectl(t, "", "rollout", "status", "-n", ns, "deploy/my-web", "--timeout=5m"), "successfully rolled out")
 	has(t, "applied", kubectl(t, "", "get", "deploy", "my-web", "-n", ns, "-o", "jsonpath={.spec.replicas} {.spec.selector.matchLabels.team}"), "3 blue")
 	kubectl(t, "", "delete", "-k", dir)
 }
@@ -81,8 +81,8 @@ patches: [{patch: '[{"op": "replace", "path": "/spec/replicas", "value": 3}]', t
 func TestKubectlAsks(t *testing.T) {
 	ns := space(t, "kubectl-asks")
 	kubectl(t, web, "apply", "-n", ns, "-f", "-")
-	has(t, "wait", kubectl(t, "", "wait", "-n", ns, "--for=condition=Available", "deploy/web", "--timeout=3m"), "condition met")
-	has(t, "wait", kubectl(t, "", "wait", "-n", ns, "--for=jsonpath={.status.readyReplicas}=2", "deploy/web", "--timeout=3m"), "condition met")
+	has(t, "wait", kubectl(t, "", "wait", "-n", ns, "--for=condition=Available", "deploy/web", "--timeout=5m"), "condition met")
+	has(t, "wait", kubectl(t, "", "wait", "-n", ns, "--for=jsonpath={.status.readyReplicas}=2", "deploy/web", "--timeout=5m"), "condition met")
 	has(t, "explain", kubectl(t, "", "explain", "deployment.spec", "--recursive"), "replicas", "maxSurge", "<IntOrString>")
 	has(t, "api-resources", kubectl(t, "", "api-resources", "--sort-by=name"), "deploy ", "apps/v1")
 	has(t, "can-i", kubectl(t, "", "auth", "can-i", "delete", "nodes"), "yes")

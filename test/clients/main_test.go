@@ -65,10 +65,10 @@ func withCluster(f func() int) (int, error) {
 	return f(), nil
 }
 
-// command is a client's program, which must end within five minutes.
+// command is a client's program, which must end within a quarter of an hour.
 func command(t *testing.T, dir, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -96,9 +96,9 @@ spec: {storageGiB: 1}
 		return nil
 	})
 	has(t, "read as v1", kubectl(t, "", "get", "pg/shop", "-n", ns, "-o", "jsonpath={.apiVersion} {.spec}"), "database.example.com/v1 ", `"version":17`, `"storage":"1Gi"`, `"replicas":1`, `"max_connections":"100"`)
-	has(t, "ready", kubectl(t, "", "wait", "-n", ns, "pg/shop", "--for=condition=Ready", "--timeout=90s"), "condition met")
+	has(t, "ready", kubectl(t, "", "wait", "-n", ns, "pg/shop", "--for=condition=Ready", "--timeout=5m"), "condition met")
 	kubectl(t, "", "scale", "-n", ns, "pg/shop", "--replicas=3")
-	has(t, "ready", kubectl(t, "", "wait", "-n", ns, old+"/shop", "--for=jsonpath={.status.readyInstances}=3", "--timeout=90s"), "condition met")
+	has(t, "ready", kubectl(t, "", "wait", "-n", ns, old+"/shop", "--for=jsonpath={.status.readyInstances}=3", "--timeout=5m"), "condition met")
 	has(t, "a table of the old version", kubectl(t, "", "get", old, "-n", ns), "PHASE", "Running", "is deprecated")
 	has(t, "explain", kubectl(t, "", "explain", "postgrescluster.spec", "--api-version=database.example.com/v1alpha1"), "storageGiB", "postgresVersion")
 	out, err := tryKubectl(t, "", "patch", "-n", ns, "pg/shop", "--type=merge", "-p", `{"spec":{"parameters":{"port":"1"}}}`)
@@ -108,7 +108,7 @@ spec: {storageGiB: 1}
 	has(t, "refused", out, "spec.parameters[port]: Forbidden: the operator sets it")
 	has(t, "warned", kubectl(t, "", "patch", "-n", ns, "pg/shop", "--type=merge", "-p", `{"spec":{"replicas":4}}`), "Warning: spec.replicas: 4 servers survive")
 
-	kubectl(t, "", "delete", "-n", ns, old+"/shop", "--timeout=60s")
+	kubectl(t, "", "delete", "-n", ns, old+"/shop", "--timeout=5m")
 	eventually(t, func(context.Context) error {
 		if left := kubectl(t, "", "get", "statefulset,service,secret,configmap,pod,pg", "-n", ns, "-l", "app.kubernetes.io/instance=shop", "-o", "name"); left != "" {
 			return fmt.Errorf("left are\n%s", left)

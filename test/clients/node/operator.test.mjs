@@ -20,9 +20,10 @@ const core = config.makeApiClient(k8s.CoreV1Api);
 const objects = config.makeApiClient(k8s.CustomObjectsApi);
 const definitions = config.makeApiClient(k8s.ApiextensionsV1Api);
 
-// eventually waits until look() is true; "not found" counts as no.
+// eventually waits until look() is true; "not found" counts as no. The deadline
+// only decides how long a failing test takes.
 async function eventually(look) {
-  for (const deadline = Date.now() + 20_000; ; await sleep(20)) {
+  for (const deadline = Date.now() + 240_000; ; await sleep(20)) {
     try {
       if (await look()) return;
     } catch (e) {
