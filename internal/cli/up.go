@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,10 +24,10 @@ func clusterFlags(fs *pflag.FlagSet, o *cluster.Options) {
 	fs.StringVar(&o.RequestLog, "request-log", "", "write one line of JSON for each request to this `FILE`")
 	fs.DurationVar(&o.HistoryAge, "history-age", 10*time.Minute, "how long old revisions stay readable")
 	fs.Int64Var(&o.HistoryRevisions, "history-revisions", 100_000, "how many old revisions stay readable at the most")
-	fs.Var((*prefix)(&o.ClusterCIDR), "cluster-cidr", "range of the pods' addresses; only at the first start (default: a free /16 from 10.42.0.0 on; with more than 200 simulated nodes, one with a /24 for each)")
+	fs.Var(&o.ClusterCIDRs, "cluster-cidr", "range of the pods' addresses, or one of each family, the primary first; at the first start, or later to add the second (default: a free /16 from 10.42.0.0 on; with more than 200 simulated nodes, one with a /24 for each)")
 	fs.StringVar(&o.DNS, "dns", "", "`WHO` answers the names of services: builtin (each node), or none (a server that you install, at the tenth address of the service range) (default: as last time, else builtin)")
 	fs.StringVar(&o.LoadBalancerPool, "load-balancer-pool", "", "where Services of type LoadBalancer get their addresses from, a `POOL`: nodes (theirs), none (a balancer that you install), or ranges such as 192.0.2.16/28,192.0.2.40-192.0.2.50 (default: as last time, else nodes)")
-	fs.Var((*prefix)(&o.ServiceCIDR), "service-cidr", "range of the services' addresses; only at the first start (default: a free /16 from 10.43.0.0 on)")
+	fs.Var(&o.ServiceCIDRs, "service-cidr", "range of the services' addresses, or one of each family, as of the pods (default: a free /16 from 10.43.0.0 on)")
 }
 
 // nodeFlags are the flags of the commands that run a node.
@@ -36,42 +35,12 @@ func clusterFlags(fs *pflag.FlagSet, o *cluster.Options) {
 func nodeFlags(fs *pflag.FlagSet, o *cluster.Options, ip string) {
 	fs.StringVar(&o.NodeName, "node-name", "", "`NAME` of this machine's Node (default: as last time, else its host name)")
 	fs.StringVar(&o.RuntimeEndpoint, "container-runtime-endpoint", "", "`unix://PATH` of a CRI runtime to use instead of the one that setpoint carries")
-	fs.Var((*address)(&o.NodeIP), "node-ip", "address by which other nodes reach this one (default: as last time, else "+ip+")")
+	fs.Var(&o.NodeIPs, "node-ip", "address by which other nodes reach this one, or one of each family (default: as last time, else "+ip+")")
 }
 
 // schedulerFlag is the flag of the commands that run the scheduler.
 func schedulerFlag(fs *pflag.FlagSet, file *string) {
 	fs.StringVar(file, "scheduler-config", "", "`FILE` with a KubeSchedulerConfiguration: profiles, weights of plugins, extenders (default: one profile, default-scheduler)")
-}
-
-type prefix netip.Prefix
-
-func (p *prefix) String() string {
-	if v := netip.Prefix(*p); v.IsValid() {
-		return v.String()
-	}
-	return ""
-}
-func (p *prefix) Type() string { return "CIDR" }
-func (p *prefix) Set(s string) error {
-	v, err := netip.ParsePrefix(s)
-	*p = prefix(v.Masked())
-	return err
-}
-
-type address netip.Addr
-
-func (a *address) String() string {
-	if v := netip.Addr(*a); v.IsValid() {
-		return v.String()
-	}
-	return ""
-}
-func (a *address) Type() string { return "IP" }
-func (a *address) Set(s string) error {
-	v, err := netip.ParseAddr(s)
-	*a = address(v)
-	return err
 }
 
 func newUp(c *common) *cobra.Command {

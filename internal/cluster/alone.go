@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -185,10 +184,10 @@ func recall(o *Options, join *JoinOptions) error {
 	if join.Server == "" {
 		return ErrNoServer
 	}
-	if err := checkNodeIP(o.NodeIP, had.PodCIDR); err != nil {
+	if err := checkNodeIPs(o.NodeIPs, had.PodCIDRs); err != nil {
 		return err
 	}
-	rememberNodeIP(o, had)
+	rememberNodeIPs(o, had)
 	return nil
 }
 
@@ -216,16 +215,18 @@ func runAgent(ctx context.Context, o Options, join JoinOptions) error {
 	if err != nil || server.Scheme != "https" || server.Host == "" {
 		return fmt.Errorf("--server %q: must be https://HOST:PORT", join.Server)
 	}
-	given := o.NodeIP
-	if !given.IsValid() {
-		if o.NodeIP = network.DefaultAddress(); !o.NodeIP.IsValid() {
+	given := o.NodeIPs
+	if len(given) == 0 {
+		ip := network.DefaultAddress()
+		if !ip.IsValid() {
 			return errors.New("--node-ip is needed: this machine has no default route")
 		}
+		o.NodeIPs = Addresses{ip}
 	}
 	joining, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("%s does not answer", join.Server))
 	defer cancel()
 	certs, err := pki.Join(joining, pki.JoinOptions{Server: join.Server, Token: join.Token, Node: name,
-		IPs: []net.IP{net.IP(o.NodeIP.AsSlice())}, Dir: filepath.Join(o.DataDir, "pki")})
+		IPs: netIPs(o.NodeIPs), Dir: filepath.Join(o.DataDir, "pki")})
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func runAgent(ctx context.Context, o Options, join JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	o.ClusterCIDR, o.ServiceCIDR = ranges.Cluster, ranges.Service
+	o.ClusterCIDRs, o.ServiceCIDRs = ranges.Cluster, ranges.Service
 	o.LoadBalancerPool = ranges.LoadBalancers
 	if ranges.NoDNS {
 		o.DNS = "none"
@@ -250,10 +251,10 @@ func runAgent(ctx context.Context, o Options, join JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	if state.PodCIDR, err = register(ctx, c, name, state.PodCIDR); err != nil {
+	if state.PodCIDRs, err = register(ctx, c, name, state.PodCIDRs); err != nil {
 		return err
 	}
-	state.Node, state.NodeIP, state.Server, state.PID = name, given, join.Server, os.Getpid()
+	state.Node, state.NodeIPs, state.Server, state.PID = name, given, join.Server, os.Getpid()
 	if err := state.save(); err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (c *controlPlane) servingCertificate() (*pki.Pair, error) {
 	// whether this machine is a node yet or not.
 	bridge := c.state.gateway()
 	if !bridge.IsValid() {
-		bridge = c.state.ClusterCIDR.Masked().Addr().Next()
+		bridge = c.state.ClusterCIDRs.Primary().Masked().Addr().Next()
 	}
 	ips := []net.IP{net.IP(bridge.AsSlice())}
 	if host := c.listeners[0].Addr().(*net.TCPAddr).IP; !host.IsUnspecified() {

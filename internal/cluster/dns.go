@@ -3,6 +3,7 @@ package cluster
 import (
 	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/containerd"
@@ -30,7 +31,7 @@ func clusterDNS(services netip.Prefix) []string {
 
 // runDNS serves the cluster's names on this node.
 func (n *node) runDNS(p *parts, c client.Interface, gaps *gapList) {
-	ip, ok := clusterdns.Address(n.state.ServiceCIDR)
+	ip, ok := clusterdns.Address(n.state.ServiceCIDRs.Primary())
 	if !ok {
 		return
 	}
@@ -40,7 +41,7 @@ func (n *node) runDNS(p *parts, c client.Interface, gaps *gapList) {
 		Socket:  dnsSocket(n.state.Instance), LogFile: filepath.Join(n.opts.DataDir, "logs", "dns.log"),
 		Listen: netip.AddrPortFrom(n.host.Gateway(), feed.Port),
 		Config: dnswire.Config{Domain: clusterDomain, ServiceIP: ip, ResolvConf: hostResolvers,
-			Ranges: []netip.Prefix{n.state.ClusterCIDR, n.state.ServiceCIDR}},
+			Ranges: slices.Concat(n.state.ClusterCIDRs, n.state.ServiceCIDRs)},
 		Apart: func(pid int) { containerd.Apart(n.state.Instance, pid) },
 	})
 	gaps.add(f)

@@ -47,7 +47,7 @@ func Down(ctx context.Context, o Options, purge bool) error {
 		return err
 	}
 	var errs []error
-	if state.PodCIDR.IsValid() {
+	if len(state.PodCIDRs) > 0 {
 		if os.Geteuid() != 0 {
 			return errors.New("this machine is a node of the cluster; taking it down needs root")
 		}
@@ -62,7 +62,7 @@ func Down(ctx context.Context, o Options, purge bool) error {
 		errs = append(errs, unmountBelow(filepath.Join(o.DataDir, "kubelet")))
 		// Addresses of pods that were ended by force are still taken there.
 		errs = append(errs, os.RemoveAll(filepath.Join(o.DataDir, "cni", "ipam")))
-		host := &network.Host{Config: network.Config{Instance: state.Instance, ClusterCIDR: state.ClusterCIDR, ServiceCIDR: state.ServiceCIDR, PodCIDR: state.PodCIDR}}
+		host := &network.Host{Config: network.Config{Instance: state.Instance, ClusterCIDR: state.ClusterCIDRs.Primary(), ServiceCIDR: state.ServiceCIDRs.Primary(), PodCIDR: state.PodCIDRs.Primary()}}
 		errs = append(errs, host.Down())
 	}
 	if err := errors.Join(errs...); err != nil || !purge {

@@ -18,7 +18,7 @@ import (
 // set up.
 func startNetworkLoops(p *parts, o func(name string) controllers.Options, ranges Ranges, gaps *gapList) error {
 	var list []controllers.Controller
-	if ip, ok := clusterdns.Address(ranges.Service); ok && !ranges.NoDNS {
+	if ip, ok := clusterdns.Address(ranges.Service.Primary()); ok && !ranges.NoDNS {
 		list = append(list, clusterdns.New(o("cluster-dns-controller"), ip))
 	}
 	pool, err := loadbalancer.ParsePool(ranges.LoadBalancers)
@@ -31,7 +31,7 @@ func startNetworkLoops(p *parts, o func(name string) controllers.Options, ranges
 	list = append(list,
 		endpointslicemirroring.New(o("endpoint-slice-mirroring-controller")),
 		servicecidr.NewAddresses(o("service-ip-address-controller")),
-		servicecidr.NewRanges(o("service-cidr-controller"), ranges.Service))
+		servicecidr.NewRanges(o("service-cidr-controller"), ranges.Service.Primary()))
 	for _, l := range list {
 		gaps.add(l)
 		p.run(l.Name(), l.Run)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,32 +60,40 @@ func nodeName(o *Options) (string, error) {
 	return strings.ToLower(strings.TrimSpace(name)), nil
 }
 
-// checkNodeIP refuses an address that the flag says and no interface of this
+// checkNodeIPs refuses an address that the flag says and no interface of this
 // machine has, before it is remembered: nothing could listen there. Those of
-// own, the part of the pod range that this node has, come with its bridge.
-func checkNodeIP(ip netip.Addr, own netip.Prefix) error {
-	if !ip.IsValid() || own.IsValid() && own.Contains(ip) {
-		return nil
-	}
+// own, the parts of the pod ranges that this node has, come with its bridge.
+func checkNodeIPs(ips Addresses, own Prefixes) error {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return err
 	}
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == ip.Unmap() {
-			return nil
+	for _, ip := range ips {
+		here := slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(ip) }) || slices.ContainsFunc(addrs, func(a net.Addr) bool {
+			p, err := netip.ParsePrefix(a.String())
+			return err == nil && p.Addr().Unmap() == ip.Unmap()
+		})
+		if !here {
+			return fmt.Errorf("--node-ip %s: no interface of this machine has that address", ip)
 		}
 	}
-	return fmt.Errorf("--node-ip %s: no interface of this machine has that address", ip)
+	return nil
 }
 
-// rememberNodeIP keeps what the flag says, for starts without it. It does not
-// save.
-func rememberNodeIP(o *Options, s *State) {
-	if o.NodeIP.IsValid() {
-		s.NodeIP = o.NodeIP
+func netIPs(ips Addresses) (out []net.IP) {
+	for _, ip := range ips {
+		out = append(out, net.IP(ip.AsSlice()))
 	}
-	o.NodeIP = s.NodeIP
+	return out
+}
+
+// rememberNodeIPs keeps what the flag says, for starts without it. It does not
+// save.
+func rememberNodeIPs(o *Options, s *State) {
+	if len(o.NodeIPs) > 0 {
+		s.NodeIPs = o.NodeIPs
+	}
+	o.NodeIPs = s.NodeIPs
 }
 
 // newNode raises the network of this machine, with the part of the pod range
@@ -93,8 +102,8 @@ func newNode(o *Options, s *State, name string) (*node, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("a node of this machine needs root: run it as root, or with --nodes sim=3 or --nodes none")
 	}
-	n := &node{opts: o, state: s, name: name, ip: o.NodeIP, log: o.logger()}
-	n.host = &network.Host{Config: network.Config{Instance: s.Instance, ClusterCIDR: s.ClusterCIDR, ServiceCIDR: s.ServiceCIDR, PodCIDR: s.PodCIDR}}
+	n := &node{opts: o, state: s, name: name, ip: o.NodeIPs.Primary(), log: o.logger()}
+	n.host = &network.Host{Config: network.Config{Instance: s.Instance, ClusterCIDR: s.ClusterCIDRs.Primary(), ServiceCIDR: s.ServiceCIDRs.Primary(), PodCIDR: s.PodCIDRs.Primary()}}
 	if err := rangeFree(n.host.Config); err != nil {
 		return nil, err
 	}
@@ -107,13 +116,16 @@ func newNode(o *Options, s *State, name string) (*node, error) {
 	return n, n.host.WriteCNIConf(n.cniConf(), filepath.Join(o.DataDir, "cni"))
 }
 
-// register makes the Node, or finds it, and returns its part of the pod range:
-// podCIDR when that is valid, else what the loop that gives parts out decides.
-func register(ctx context.Context, c client.Interface, name string, podCIDR netip.Prefix) (netip.Prefix, error) {
+// register makes the Node, or finds it, and returns its parts of the pod ranges:
+// podCIDRs when there are any, else what the loop that gives parts out decides.
+func register(ctx context.Context, c client.Interface, name string, podCIDRs Prefixes) (Prefixes, error) {
 	want := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 		corev1.LabelHostname: name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH}}}
-	if podCIDR.IsValid() {
-		want.Spec.PodCIDR, want.Spec.PodCIDRs = podCIDR.String(), []string{podCIDR.String()}
+	for _, p := range podCIDRs {
+		want.Spec.PodCIDRs = append(want.Spec.PodCIDRs, p.String())
+	}
+	if len(podCIDRs) > 0 {
+		want.Spec.PodCIDR = want.Spec.PodCIDRs[0]
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		node, err := client.Get[*corev1.Node](ctx, c, client.Nodes, "", name)
@@ -122,18 +134,19 @@ func register(ctx context.Context, c client.Interface, name string, podCIDR neti
 		}
 		switch {
 		case err == nil && node.Spec.PodCIDR != "":
-			have, err := netip.ParsePrefix(node.Spec.PodCIDR)
-			if err == nil && podCIDR.IsValid() && have != podCIDR {
-				err = fmt.Errorf("node %s has the pod range %s, but this machine's network was set up for %s: delete the Node, or `setpoint down` and start again", name, have, podCIDR)
+			var have Prefixes
+			err := have.Set(strings.Join(node.Spec.PodCIDRs, ","))
+			if err == nil && len(podCIDRs) > 0 && !slices.Equal(have, podCIDRs) {
+				err = fmt.Errorf("node %s has the pod range %s, but this machine's network was set up for %s: delete the Node, or `setpoint down` and start again", name, have, podCIDRs)
 			}
 			return have, err
 		case err != nil && !apierrors.IsAlreadyExists(err) && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)):
-			return netip.Prefix{}, err
+			return nil, err
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return netip.Prefix{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
@@ -198,13 +211,13 @@ func (n *node) run(p *parts, dial connect, certs kubeletCerts, gaps *gapList) er
 		return err
 	}
 	p.run("kubelet", func(ctx context.Context) error {
-		if _, err := register(ctx, kc, n.name, n.host.PodCIDR); err != nil {
+		if _, err := register(ctx, kc, n.name, n.state.PodCIDRs); err != nil {
 			return err
 		}
 		k, err := kubelet.New(kubelet.Options{
 			NodeName: n.name, Client: kc, RuntimeEndpoint: endpoint,
 			RootDir: filepath.Join(n.opts.DataDir, "kubelet"), PodLogsDir: filepath.Join(n.opts.DataDir, "logs", "pods"),
-			NodeIP: n.ip, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain, ClusterDNS: clusterDNS(n.state.ServiceCIDR),
+			NodeIP: n.ip, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain, ClusterDNS: clusterDNS(n.state.ServiceCIDRs.Primary()),
 			CgroupParent: cgroupParent(n.state.Instance), Owner: n.state.Instance, Logger: n.log, Ready: ready,
 		})
 		if err != nil {

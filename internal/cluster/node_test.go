@@ -48,29 +48,31 @@ func TestNodeName(t *testing.T) {
 // TestNodeIP: what --node-ip said is remembered; a default is not, for it may
 // be another next time.
 func TestNodeIP(t *testing.T) {
-	given := netip.MustParseAddr("192.0.2.1")
 	s := &State{}
-	for _, c := range []struct{ flag, want netip.Addr }{{}, {given, given}, {netip.Addr{}, given}} {
-		o := &Options{NodeIP: c.flag}
-		if rememberNodeIP(o, s); o.NodeIP != c.want {
-			t.Errorf("with --node-ip %s: got %s, want %s", c.flag, o.NodeIP, c.want)
+	for _, c := range []struct{ flag, want string }{{"", ""}, {"192.0.2.1,fd00::1", "192.0.2.1,fd00::1"}, {"", "192.0.2.1,fd00::1"}, {"fd00::2", "fd00::2"}} {
+		o := &Options{}
+		if err := o.NodeIPs.Set(c.flag); err != nil {
+			t.Fatal(err)
+		}
+		if rememberNodeIPs(o, s); o.NodeIPs.String() != c.want {
+			t.Errorf("with --node-ip %s: got %s, want %s", c.flag, o.NodeIPs, c.want)
 		}
 	}
 }
 
-// TestCheckNodeIP: an address that this machine does not have is refused before
+// TestCheckNodeIPs: an address that this machine does not have is refused before
 // it is remembered; that of the bridge may yet come.
-func TestCheckNodeIP(t *testing.T) {
-	own := netip.MustParsePrefix("10.42.0.0/24")
+func TestCheckNodeIPs(t *testing.T) {
+	own := Prefixes{netip.MustParsePrefix("10.42.0.0/24"), netip.MustParsePrefix("fd00::/64")}
 	for _, c := range []struct {
 		ip string
 		ok bool
-	}{{"", true}, {"127.0.0.1", true}, {"10.42.0.1", true}, {"192.0.2.1", false}} {
-		var ip netip.Addr
-		if c.ip != "" {
-			ip = netip.MustParseAddr(c.ip)
+	}{{"", true}, {"127.0.0.1", true}, {"10.42.0.1", true}, {"fd00::1", true}, {"192.0.2.1", false}, {"127.0.0.1,fd01::1", false}} {
+		var ips Addresses
+		if err := ips.Set(c.ip); err != nil {
+			t.Fatal(err)
 		}
-		if err := checkNodeIP(ip, own); (err == nil) != c.ok {
+		if err := checkNodeIPs(ips, own); (err == nil) != c.ok {
 			t.Errorf("%q: %v", c.ip, err)
 		}
 	}

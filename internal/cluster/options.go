@@ -28,19 +28,20 @@ type Options struct {
 	// NodeName of this machine; empty: what DataDir remembers, else its host
 	// name.
 	NodeName string
-	// NodeIP is the address by which the rest of the cluster reaches this
-	// node. Empty: for Up the bridge's, which only this machine reaches; for
-	// Agent that of the default route.
-	NodeIP netip.Addr
+	// NodeIPs are the addresses, one a family, by which the rest of the cluster
+	// reaches this node. Empty: for Up the bridge's, which only this machine
+	// reaches; for Agent those of the default routes.
+	NodeIPs Addresses
 	// Kubeconfig, when set, is a further place to write the administrator's
 	// kubeconfig to.
 	Kubeconfig string
 	// RuntimeEndpoint of a CRI runtime ("unix:///run/containerd/containerd.sock");
 	// empty: the binary's own.
 	RuntimeEndpoint string
-	// ClusterCIDR and ServiceCIDR are the ranges of pods and services; only
-	// the first start looks at them. Zero: a free pair.
-	ClusterCIDR, ServiceCIDR netip.Prefix
+	// ClusterCIDRs and ServiceCIDRs are the ranges of pods and services, of the
+	// same families. Only the first start looks at them; a later one may add a
+	// second family. Empty: a free pair of IPv4.
+	ClusterCIDRs, ServiceCIDRs Prefixes
 	// DNS is "builtin" (each node answers the names of the cluster for its
 	// pods), "none" (somebody else's service is at the conventional address) or
 	// empty: what DataDir remembers, else builtin. Agents do as their server does.
@@ -145,7 +146,7 @@ func (o *Options) Validate() error {
 	if o.DNS != "" && o.DNS != "builtin" && o.DNS != "none" {
 		return fmt.Errorf("--dns %q: must be builtin or none", o.DNS)
 	}
-	if err := validatePool(o.LoadBalancerPool, o.ClusterCIDR, o.ServiceCIDR); err != nil {
+	if err := validatePool(o.LoadBalancerPool, o.ClusterCIDRs, o.ServiceCIDRs); err != nil {
 		return err
 	}
 	if _, _, err := o.scheduling(); err != nil {
@@ -159,7 +160,10 @@ func (o *Options) Validate() error {
 			return err
 		}
 	}
-	return validateRanges(o.ClusterCIDR, o.ServiceCIDR)
+	if err := validateNodeIPs(o.NodeIPs); err != nil {
+		return err
+	}
+	return validateRanges(o.ClusterCIDRs, o.ServiceCIDRs)
 }
 
 // admission reads the configuration file of admission plugins, if there is one.

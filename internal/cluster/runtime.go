@@ -17,7 +17,7 @@ func RuntimeSocket(ctx context.Context, dataDir string, tell func(string)) (stri
 	if err != nil {
 		return "", err
 	}
-	if !state.PodCIDR.IsValid() {
+	if len(state.PodCIDRs) == 0 {
 		return "", fmt.Errorf("this machine is no node of the cluster in %s: it has no images", dataDir)
 	}
 	supervisor, err := newSupervisor(&Options{DataDir: dataDir}, state)

@@ -27,7 +27,7 @@ func TestRuntimeSocket(t *testing.T) {
 	if _, err := socket(nil); err == nil || !strings.Contains(err.Error(), "no node of the cluster") {
 		t.Errorf("before it is a node: %v", err)
 	}
-	s.PodCIDR = netip.MustParsePrefix("10.42.0.0/24")
+	s.PodCIDRs = Prefixes{netip.MustParsePrefix("10.42.0.0/24")}
 	if err := s.save(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/setpoint-project/setpoint/internal/network"
 	"github.com/setpoint-project/setpoint/internal/pki"
@@ -21,19 +22,20 @@ import (
 type State struct {
 	// Instance tells clusters on one machine apart; it names the bridge, the
 	// nftables table and the runtime's sockets.
-	Instance    string       `json:"instance"`
-	ClusterCIDR netip.Prefix `json:"clusterCIDR"`
-	ServiceCIDR netip.Prefix `json:"serviceCIDR"`
+	Instance     string   `json:"instance"`
+	ClusterCIDRs Prefixes `json:"clusterCIDR"`
+	ServiceCIDRs Prefixes `json:"serviceCIDR"`
 	// Listen is where the API server listened last.
 	Listen string `json:"listen,omitempty"`
 	// Server is that of the cluster that this machine is an agent of; empty:
 	// the cluster is the data folder's own.
 	Server string `json:"server,omitempty"`
-	// Node and PodCIDR are this machine's, once it is a node.
-	Node    string       `json:"node,omitempty"`
-	PodCIDR netip.Prefix `json:"podCIDR,omitzero"`
-	// NodeIP is what --node-ip said last.
-	NodeIP netip.Addr `json:"nodeIP,omitzero"`
+	// Node and PodCIDRs are this machine's, once it is a node. It has ranges of
+	// the families that the cluster had when it became one.
+	Node     string   `json:"node,omitempty"`
+	PodCIDRs Prefixes `json:"podCIDR,omitempty"`
+	// NodeIPs are what --node-ip said last.
+	NodeIPs Addresses `json:"nodeIP,omitempty"`
 	// DNS and LoadBalancers are what --dns and --load-balancer-pool said last.
 	DNS           string `json:"dns,omitempty"`
 	LoadBalancers string `json:"loadBalancers,omitempty"`
@@ -71,6 +73,9 @@ func openState(o *Options) (*State, error) {
 	case err == nil && s.Server != "":
 		return s, nil // an agent does as its server does
 	case err == nil:
+		if err := s.addFamily(o); err != nil {
+			return nil, err
+		}
 		return s, s.rememberNetwork(o)
 	case !errors.Is(err, ErrNoCluster):
 		return nil, err
@@ -92,23 +97,44 @@ func openState(o *Options) (*State, error) {
 // that is not free is refused. It does not save.
 func (s *State) rememberNetwork(o *Options) error {
 	o.DNS, o.LoadBalancerPool = cmp.Or(o.DNS, s.DNS, "builtin"), cmp.Or(o.LoadBalancerPool, s.LoadBalancers, "nodes")
-	if err := validatePool(o.LoadBalancerPool, s.ClusterCIDR, s.ServiceCIDR); err != nil {
+	if err := validatePool(o.LoadBalancerPool, s.ClusterCIDRs, s.ServiceCIDRs); err != nil {
 		return err
 	}
 	s.DNS, s.LoadBalancers = o.DNS, o.LoadBalancerPool
 	return nil
 }
 
+// addFamily takes a second family of ranges that a later start names beside the
+// first; no other change of ranges is possible, for addresses of them are in
+// use. Nodes keep what they have: one that is to have pods of both families has
+// to be made anew, as upstream's. It does not save.
+func (s *State) addFamily(o *Options) error {
+	if len(o.ClusterCIDRs) != 2 || len(s.ClusterCIDRs) != 1 ||
+		o.ClusterCIDRs.Primary() != s.ClusterCIDRs.Primary() || o.ServiceCIDRs.Primary() != s.ServiceCIDRs.Primary() {
+		if len(o.ClusterCIDRs) > 0 && (!slices.Equal(o.ClusterCIDRs, s.ClusterCIDRs) || !slices.Equal(o.ServiceCIDRs, s.ServiceCIDRs)) {
+			o.logger().Warn("the cluster keeps the address ranges that it has; only a second family may be added to them",
+				"cluster-cidr", s.ClusterCIDRs.String(), "service-cidr", s.ServiceCIDRs.String())
+		}
+		return nil
+	}
+	if err := validateRanges(o.ClusterCIDRs, o.ServiceCIDRs); err != nil {
+		return err
+	}
+	s.ClusterCIDRs, s.ServiceCIDRs = o.ClusterCIDRs, o.ServiceCIDRs
+	return nil
+}
+
 func newState(o *Options) (*State, error) {
-	s := &State{Instance: newInstance(), ClusterCIDR: o.ClusterCIDR, ServiceCIDR: o.ServiceCIDR, path: filepath.Join(o.DataDir, "cluster.json")}
-	if !s.ClusterCIDR.IsValid() {
-		var err error
-		if s.ClusterCIDR, s.ServiceCIDR, err = network.FreeRanges(); err != nil {
+	s := &State{Instance: newInstance(), ClusterCIDRs: o.ClusterCIDRs, ServiceCIDRs: o.ServiceCIDRs, path: filepath.Join(o.DataDir, "cluster.json")}
+	if len(s.ClusterCIDRs) == 0 {
+		pods, services, err := network.FreeRanges()
+		if err != nil {
 			return nil, err
 		}
 		if want, err := parseNodes(o.Nodes); err == nil && want.sim > simulatedInDefault {
-			s.ClusterCIDR = simulatedRange(want.sim, s.ServiceCIDR)
+			pods = simulatedRange(want.sim, services)
 		}
+		s.ClusterCIDRs, s.ServiceCIDRs = Prefixes{pods}, Prefixes{services}
 	}
 	return s, nil
 }
@@ -151,14 +177,14 @@ func (s *State) save() error {
 }
 
 // apiServiceIP is the cluster IP of the service default/kubernetes: the first
-// of the range.
-func (s *State) apiServiceIP() netip.Addr { return s.ServiceCIDR.Masked().Addr().Next() }
+// of the primary range.
+func (s *State) apiServiceIP() netip.Addr { return s.ServiceCIDRs.Primary().Masked().Addr().Next() }
 
 // Ranges are the address ranges of a cluster and what else its parts must
 // agree on, as the API server tells it to those elsewhere.
 type Ranges struct {
-	Cluster netip.Prefix `json:"clusterCIDR"`
-	Service netip.Prefix `json:"serviceCIDR"`
+	Cluster Prefixes `json:"clusterCIDR"`
+	Service Prefixes `json:"serviceCIDR"`
 	// NoDNS says that nodes do not serve the cluster's names.
 	NoDNS bool `json:"noDNS,omitempty"`
 	// LoadBalancers is Options.LoadBalancerPool.
@@ -166,13 +192,13 @@ type Ranges struct {
 }
 
 func (c *controlPlane) ranges() Ranges {
-	return Ranges{Cluster: c.state.ClusterCIDR, Service: c.state.ServiceCIDR, NoDNS: c.opts.DNS == "none", LoadBalancers: c.opts.LoadBalancerPool}
+	return Ranges{Cluster: c.state.ClusterCIDRs, Service: c.state.ServiceCIDRs, NoDNS: c.opts.DNS == "none", LoadBalancers: c.opts.LoadBalancerPool}
 }
 
 // gateway is the address of this machine's bridge, once it is a node.
 func (s *State) gateway() netip.Addr {
-	if !s.PodCIDR.IsValid() {
+	if len(s.PodCIDRs) == 0 {
 		return netip.Addr{}
 	}
-	return network.Config{PodCIDR: s.PodCIDR}.Gateway()
+	return s.PodCIDRs.Primary().Masked().Addr().Next()
 }

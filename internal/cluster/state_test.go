@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,24 +20,25 @@ func TestSimulatedRange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if room := 1 << (24 - first.ClusterCIDR.Bits()) * 7 / 8; room <= n || first.ClusterCIDR.Overlaps(first.ServiceCIDR) || first.ClusterCIDR != first.ClusterCIDR.Masked() {
-			t.Errorf("%d nodes: range %s has room for %d, services %s", n, first.ClusterCIDR, room, first.ServiceCIDR)
+		pods := first.ClusterCIDRs.Primary()
+		if room := 1 << (24 - pods.Bits()) * 7 / 8; room <= n || len(first.ClusterCIDRs) != 1 || pods.Overlaps(first.ServiceCIDRs[0]) || pods != pods.Masked() {
+			t.Errorf("%d nodes: range %s has room for %d, services %s", n, pods, room, first.ServiceCIDRs)
 		}
-		if n <= simulatedInDefault && first.ClusterCIDR.Bits() != 16 {
-			t.Errorf("%d nodes: range %s, want a /16", n, first.ClusterCIDR)
+		if n <= simulatedInDefault && pods.Bits() != 16 {
+			t.Errorf("%d nodes: range %s, want a /16", n, pods)
 		}
 		again, err := openState(&Options{DataDir: dir, Nodes: "sim=1"})
-		if err != nil || again.ClusterCIDR != first.ClusterCIDR {
-			t.Errorf("%d nodes: range %s, then %s and error %v", n, first.ClusterCIDR, again.ClusterCIDR, err)
+		if err != nil || again.ClusterCIDRs.Primary() != pods {
+			t.Errorf("%d nodes: range %s, then %s and error %v", n, pods, again.ClusterCIDRs, err)
 		}
 	}
 	if p := simulatedRange(20000, netip.MustParsePrefix("10.201.0.0/16")); p.String() != "10.0.0.0/9" {
 		t.Errorf("beside services in the upper half: %s", p)
 	}
-	given := netip.MustParsePrefix("172.16.0.0/16")
-	s, err := openState(&Options{DataDir: t.TempDir(), Nodes: "sim=2000", ClusterCIDR: given, ServiceCIDR: netip.MustParsePrefix("172.17.0.0/16")})
-	if err != nil || s.ClusterCIDR != given {
-		t.Errorf("the range that was asked for: %s, error %v", s.ClusterCIDR, err)
+	given := Prefixes{netip.MustParsePrefix("172.16.0.0/16")}
+	s, err := openState(&Options{DataDir: t.TempDir(), Nodes: "sim=2000", ClusterCIDRs: given, ServiceCIDRs: Prefixes{netip.MustParsePrefix("172.17.0.0/16")}})
+	if err != nil || !slices.Equal(s.ClusterCIDRs, given) {
+		t.Errorf("the range that was asked for: %s, error %v", s.ClusterCIDRs, err)
 	}
 }
 
@@ -63,7 +67,7 @@ func TestNetworkIsRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []netip.Prefix{s.ClusterCIDR, s.ServiceCIDR} {
+	for _, r := range slices.Concat(s.ClusterCIDRs, s.ServiceCIDRs) {
 		if _, err := openState(&Options{DataDir: dir, LoadBalancerPool: r.Addr().Next().String()}); err == nil || !strings.Contains(err.Error(), "overlaps "+r.String()) {
 			t.Errorf("a pool inside %s: %v", r, err)
 		}
@@ -75,5 +79,76 @@ func TestNetworkIsRemembered(t *testing.T) {
 	}
 	if _, err := LoadState(dir); !errors.Is(err, ErrNoCluster) {
 		t.Errorf("what was refused left a cluster: %v", err)
+	}
+}
+
+// TestEarlierState: what a data folder of one family says is read as ever, and
+// written so that it could be read before there were two.
+func TestEarlierState(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cluster.json")
+	const had = `{
+  "instance": "abcdef",
+  "clusterCIDR": "10.42.0.0/16",
+  "serviceCIDR": "10.43.0.0/16",
+  "node": "n",
+  "podCIDR": "10.42.0.0/24",
+  "nodeIP": "192.0.2.1"
+}
+`
+	if err := os.WriteFile(path, []byte(had), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := LoadState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.ClusterCIDRs.String() != "10.42.0.0/16" || s.ServiceCIDRs.String() != "10.43.0.0/16" || s.PodCIDRs.String() != "10.42.0.0/24" || s.NodeIPs.String() != "192.0.2.1" {
+		t.Errorf("read %+v", s)
+	}
+	if err := s.save(); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != had {
+		t.Errorf("wrote %s, error %v", now, err)
+	}
+	if gateway := s.gateway(); gateway.String() != "10.42.0.1" {
+		t.Errorf("gateway %s", gateway)
+	}
+}
+
+// TestAddFamily: a later start adds a second family, and changes nothing else.
+func TestAddFamily(t *testing.T) {
+	dir := t.TempDir()
+	for i, c := range []struct{ pods, services, want, wrong string }{
+		{"10.42.0.0/16", "10.43.0.0/16", "10.42.0.0/16 10.43.0.0/16", ""},
+		{"", "", "10.42.0.0/16 10.43.0.0/16", ""},
+		{"10.44.0.0/16,fd00:42::/56", "10.43.0.0/16,fd00:43::/112", "10.42.0.0/16 10.43.0.0/16", ""},
+		{"fd00:42::/56,10.42.0.0/16", "fd00:43::/112,10.43.0.0/16", "10.42.0.0/16 10.43.0.0/16", ""},
+		{"10.42.0.0/16,fd00:42::/56", "10.43.0.0/16,fd00:42::/112", "", "overlap"},
+		{"10.42.0.0/16,fd00:42::/56", "10.43.0.0/16,fd00:43::/112", "10.42.0.0/16,fd00:42::/56 10.43.0.0/16,fd00:43::/112", ""},
+		{"10.42.0.0/16", "10.43.0.0/16", "10.42.0.0/16,fd00:42::/56 10.43.0.0/16,fd00:43::/112", ""},
+		{"", "", "10.42.0.0/16,fd00:42::/56 10.43.0.0/16,fd00:43::/112", ""},
+	} {
+		o := &Options{DataDir: dir}
+		if err := errors.Join(o.ClusterCIDRs.Set(c.pods), o.ServiceCIDRs.Set(c.services)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openState(o)
+		if c.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("start %d: %v, want %q", i, err, c.wrong)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.save(); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(s.ClusterCIDRs, " ", s.ServiceCIDRs); got != c.want {
+			t.Errorf("start %d: %s, want %s", i, got, c.want)
+		}
 	}
 }

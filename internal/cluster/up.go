@@ -219,16 +219,18 @@ func (c *controlPlane) hostNode(ctx context.Context) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.state.PodCIDR.IsValid() {
-		// The first part of the range; the loop that gives parts out leaves it
+	if len(c.state.PodCIDRs) == 0 {
+		// The first part of each range; the loop that gives parts out leaves it
 		// to whoever has it.
-		c.state.PodCIDR = netip.PrefixFrom(c.state.ClusterCIDR.Masked().Addr(), max(24, c.state.ClusterCIDR.Bits()))
+		for _, p := range c.state.ClusterCIDRs {
+			c.state.PodCIDRs = append(c.state.PodCIDRs, firstPart(p))
+		}
 	}
-	if err := checkNodeIP(c.opts.NodeIP, c.state.PodCIDR); err != nil {
+	if err := checkNodeIPs(c.opts.NodeIPs, c.state.PodCIDRs); err != nil {
 		return nil, err
 	}
 	c.state.Node = name
-	rememberNodeIP(c.opts, c.state)
+	rememberNodeIPs(c.opts, c.state)
 	if err := c.state.save(); err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (f *serverFlags) set() *pflag.FlagSet {
 	fs.StringSliceVar(&f.issuers, "service-account-issuer", nil, "issuer of service account tokens")
 	fs.StringArrayVar(&f.serviceAccountKeys, "service-account-key-file", nil, "keys by which service account tokens are known")
 	fs.StringVar(&f.signingKey, "service-account-signing-key-file", "", "key that signs them")
-	fs.StringVar(&f.serviceRange, "service-cluster-ip-range", "10.0.0.0/24", "range of the services' addresses")
+	fs.StringVar(&f.serviceRange, "service-cluster-ip-range", "10.0.0.0/24", "range of the services' addresses, or one of each family")
 	fs.StringSliceVar(&f.authorization, "authorization-mode", []string{"RBAC"}, "RBAC, Node or AlwaysAllow")
 	fs.StringSliceVar(&f.withAdmission, "enable-admission-plugins", nil, "admission plugins to run in any case")
 	fs.StringSliceVar(&f.noAdmission, "disable-admission-plugins", nil, "admission plugins to leave out")
@@ -97,14 +97,19 @@ func (f *serverFlags) options() (cluster.Options, error) {
 		InMemory: true,
 		Nodes:    "none",
 		Listen:   net.JoinHostPort(f.bindAddress, strconv.Itoa(f.port)),
-		// No pod gets an address: any range will do.
-		ClusterCIDR: netip.MustParsePrefix("10.42.0.0/16"),
 	}
-	services, err := netip.ParsePrefix(f.serviceRange)
+	err := o.ServiceCIDRs.Set(f.serviceRange)
 	if err != nil {
 		return o, fmt.Errorf("--service-cluster-ip-range: %w", err)
 	}
-	o.ServiceCIDR = services.Masked()
+	for _, p := range o.ServiceCIDRs {
+		// No pod gets an address: any range will do.
+		pods := netip.MustParsePrefix("10.42.0.0/16")
+		if p.Addr().Is6() {
+			pods = netip.MustParsePrefix("fd00:42::/56")
+		}
+		o.ClusterCIDRs = append(o.ClusterCIDRs, pods)
+	}
 	o.Given.AllowAll = slices.Contains(f.authorization, "AlwaysAllow")
 	for _, name := range f.noAdmission {
 		if !slices.Contains(f.withAdmission, name) {
