@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,7 +115,10 @@ func (w *watchWriter) write() error {
 	}
 	_, err := w.x.w.Write(w.buf)
 	w.buf = w.buf[:0]
-	return err
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoReader, err)
+	}
+	return nil
 }
 
 func (w *watchWriter) flush() error {

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -158,9 +157,13 @@ func (s *Server) changeView(c *call, sub *kinds.Subresource, change func(live ki
 	if sub.ValidateUpdate != nil {
 		ch.validate = sub.ValidateUpdate
 	}
+	before := sub.Before
+	if before == nil {
+		before = sub.Get
+	}
 	ch.make = func(old kinds.Object) (kinds.Object, error) {
 		managers := newViewManagers(c.sv, c.sub, old)
-		live, err := sub.Get(old)
+		live, err := before(old)
 		if err != nil {
 			return nil, err
 		}
@@ -177,9 +180,9 @@ func (s *Server) changeView(c *call, sub *kinds.Subresource, change func(live ki
 			s.fieldsOfView(c.sv.resource, c.sub, c.sv.view(sub)).Track(live, v, apply.Request{Subresource: c.sub, Manager: c.fieldManager()})
 			c.tracked = true
 		}
-		obj, errs := sub.Set(old, v)
-		if len(errs) > 0 {
-			return nil, apierrors.NewInvalid(sub.GroupVersionKind.GroupKind(), c.name, errs)
+		obj, err := sub.Set(old, v)
+		if err != nil {
+			return nil, err
 		}
 		obj.SetResourceVersion(v.GetResourceVersion())
 		if uid := v.GetUID(); uid != "" {

@@ -337,17 +337,21 @@ func (st *stream) sleep(ctx context.Context) {
 	}
 }
 
+// finish ends the stream. Whoever still reads is told why it did not go on, as
+// Kubernetes does: a stream that just ends would be taken up at once where it
+// stopped, and stop there again.
 func (st *stream) finish(ctx context.Context, out sink, err error) {
 	if st.timer != nil {
 		st.timer.Stop()
 	}
-	if errors.Is(err, errWatchEnd) || ctx.Err() != nil {
+	if errors.Is(err, errWatchEnd) || errors.Is(err, errNoReader) || ctx.Err() != nil {
 		return
 	}
-	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
-		out.fail(err)
-		out.flush()
+	if api := apierrors.APIStatus(nil); !errors.As(err, &api) {
+		err = apierrors.NewInternalError(err) // above all: a conversion that failed
 	}
+	out.fail(err)
+	out.flush()
 }
 
 // send writes what was pulled and, where it is due, how far the stream is

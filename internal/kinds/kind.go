@@ -209,9 +209,12 @@ type Subresource struct {
 	Replicas []string
 	// For views of another type (scale): NewView makes an empty one, Get
 	// derives it from the object, Set returns a changed copy of the object.
+	// Before derives the view that a change begins with, where that may lack
+	// what Get cannot do without; nil: Get.
 	NewView func() Object
 	Get     func(obj Object) (Object, error)
-	Set     func(obj, view Object) (Object, field.ErrorList)
+	Before  func(obj Object) (Object, error)
+	Set     func(obj, view Object) (Object, error)
 }
 
 // Column is one column of the table that `kubectl get` shows.

@@ -47,42 +47,54 @@ func (s *scale) subresource(v *kinds.Version) *kinds.Subresource {
 		same := func(obj kinds.Object) (kinds.Object, error) { return obj, nil }
 		toHub, fromHub = same, same
 	}
+	view := func(obj kinds.Object) (*autoscalingv1.Scale, bool, error) {
+		obj, err := fromHub(obj)
+		if err != nil {
+			return nil, false, err
+		}
+		return s.view(obj.(*Object))
+	}
 	return &kinds.Subresource{
 		GroupVersionKind: autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
 		NewView:          func() kinds.Object { return &autoscalingv1.Scale{} },
 		Replicas:         s.spec,
 		Get: func(obj kinds.Object) (kinds.Object, error) {
+			out, found, err := view(obj)
+			if err == nil && !found {
+				err = apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", s.specPath))
+			}
+			return out, err
+		},
+		Before: func(obj kinds.Object) (kinds.Object, error) {
+			out, found, err := view(obj)
+			if err == nil && !found {
+				out.Spec.Replicas = unset
+			}
+			return out, err
+		},
+		Set: func(obj, view kinds.Object) (kinds.Object, error) {
 			obj, err := fromHub(obj)
 			if err != nil {
 				return nil, err
 			}
-			return s.view(obj.(*Object))
-		},
-		Set: func(obj, view kinds.Object) (kinds.Object, field.ErrorList) {
-			obj, err := fromHub(obj)
-			if err != nil {
-				return nil, field.ErrorList{field.InternalError(nil, err)}
+			if obj, err = s.set(obj.(*Object), view.(*autoscalingv1.Scale)); err != nil {
+				return nil, err
 			}
-			obj, errs := s.set(obj.(*Object), view.(*autoscalingv1.Scale))
-			if len(errs) > 0 {
-				return nil, errs
-			}
-			if obj, err = toHub(obj); err != nil {
-				return nil, field.ErrorList{field.InternalError(nil, err)}
-			}
-			return obj, nil
+			return toHub(obj)
 		},
 	}
 }
 
-// view is the Scale of an object.
-func (s *scale) view(o *Object) (kinds.Object, error) {
+// unset is the number of replicas that a change is shown where there is none,
+// as upstream does: what leaves it so did not say how many there shall be.
+const unset = math.MinInt32
+
+// view is the Scale of an object, and whether the object says how many
+// replicas there shall be.
+func (s *scale) view(o *Object) (*autoscalingv1.Scale, bool, error) {
 	replicas, found, err := s.replicas(o, s.spec)
 	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", s.specPath))
+		return nil, false, err
 	}
 	out := &autoscalingv1.Scale{
 		ObjectMeta: metav1.ObjectMeta{
@@ -91,14 +103,14 @@ func (s *scale) view(o *Object) (kinds.Object, error) {
 		Spec: autoscalingv1.ScaleSpec{Replicas: replicas},
 	}
 	if out.Status.Replicas, _, err = s.replicas(o, s.status); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if s.selector != nil {
 		if out.Status.Selector, _, err = unstructured.NestedString(o.Fields, s.selector...); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return out, nil
+	return out, found, nil
 }
 
 func (s *scale) replicas(o *Object, path []string) (int32, bool, error) {
@@ -106,14 +118,15 @@ func (s *scale) replicas(o *Object, path []string) (int32, bool, error) {
 	return int32(n), found, err
 }
 
-// set writes a Scale into a copy of an object.
-func (s *scale) set(o *Object, view *autoscalingv1.Scale) (kinds.Object, field.ErrorList) {
-	if view.Spec.Replicas < 0 {
-		return nil, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), view.Spec.Replicas, "must be greater than or equal to 0")}
+// set writes a Scale into a copy of an object. Whether the number will do is
+// for the object's own validation to say.
+func (s *scale) set(o *Object, view *autoscalingv1.Scale) (kinds.Object, error) {
+	if view.Spec.Replicas == unset {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", s.specPath))
 	}
 	out := o.DeepCopyObject().(*Object)
 	if err := unstructured.SetNestedField(out.Fields, int64(view.Spec.Replicas), s.spec...); err != nil {
-		return nil, field.ErrorList{field.Invalid(field.NewPath(s.specPath), view.Spec.Replicas, err.Error())}
+		return nil, err
 	}
 	return out, nil
 }

@@ -230,7 +230,7 @@ func renames(t *testing.T) *httptest.Server {
 
 // defineBy creates the definition of boxes, converted by a webhook, and waits
 // until it is served.
-func defineBy(t *testing.T, c client.Interface, hook *httptest.Server) {
+func defineBy(t *testing.T, c client.Interface, hook *httptest.Server, change ...func(*apiextensionsv1.CustomResourceDefinition)) {
 	t.Helper()
 	ctx := t.Context()
 	d := definition(t, twoVersions)
@@ -239,14 +239,23 @@ func defineBy(t *testing.T, c client.Interface, hook *httptest.Server) {
 		ConversionReviewVersions: []string{"v1"},
 		ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: pemOf(hook.Certificate().Raw)},
 	}}
-	seen, err := c.Watch(ctx, crd.Definitions, "", metav1.ListOptions{})
+	for _, f := range change {
+		f(d)
+	}
+	if _, err := c.Create(ctx, crd.Definitions, d); err != nil {
+		t.Fatal(err)
+	}
+	established(t, c)
+}
+
+// established waits until a definition is served.
+func established(t *testing.T, c client.Interface) {
+	t.Helper()
+	seen, err := c.Watch(t.Context(), crd.Definitions, "", metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer seen.Stop()
-	if _, err := c.Create(ctx, crd.Definitions, d); err != nil {
-		t.Fatal(err)
-	}
 	for ev := range seen.ResultChan() {
 		if slices.Contains(conditions(ev.Object.(*apiextensionsv1.CustomResourceDefinition)), "Established=True InitialNamesAccepted") {
 			return

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,11 +40,11 @@ func Scale[P kinds.Object](replicas func(P) Replicas) *kinds.Subresource {
 			scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
 			return scale, nil
 		},
-		Set: func(obj, view kinds.Object) (kinds.Object, field.ErrorList) {
+		Set: func(obj, view kinds.Object) (kinds.Object, error) {
 			scale := view.(*autoscalingv1.Scale)
 			if n := scale.Spec.Replicas; n < 0 {
-				path := field.NewPath("spec", "replicas")
-				return nil, apivalidation.ValidateNonnegativeField(int64(n), path)
+				errs := apivalidation.ValidateNonnegativeField(int64(n), field.NewPath("spec", "replicas"))
+				return nil, apierrors.NewInvalid(autoscalingv1.SchemeGroupVersion.WithKind("Scale").GroupKind(), obj.GetName(), errs)
 			}
 			out := obj.DeepCopyObject().(P)
 			*replicas(out).Want = new(scale.Spec.Replicas)

@@ -84,13 +84,13 @@ func TestScale(t *testing.T) {
 		t.Errorf("scale (-want +got):\n%s", diff)
 	}
 	want.Spec.Replicas = 5
-	changed, errs := sub.Set(rs, want)
-	if len(errs) > 0 || *changed.(*appsv1.ReplicaSet).Spec.Replicas != 5 || *rs.Spec.Replicas != 2 {
-		t.Errorf("set: %v, %v; the old one has %d", changed, errs, *rs.Spec.Replicas)
+	changed, err := sub.Set(rs, want)
+	if err != nil || *changed.(*appsv1.ReplicaSet).Spec.Replicas != 5 || *rs.Spec.Replicas != 2 {
+		t.Errorf("set: %v, %v; the old one has %d", changed, err, *rs.Spec.Replicas)
 	}
 	want.Spec.Replicas = -1
-	if _, errs = sub.Set(rs, want); len(errs) != 1 || errs[0].Error() != "spec.replicas: Invalid value: -1: must be greater than or equal to 0" {
-		t.Errorf("set to -1: %v", errs)
+	if _, err = sub.Set(rs, want); err == nil || err.Error() != `Scale.autoscaling "x" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0` {
+		t.Errorf("set to -1: %v", err)
 	}
 }
 
