@@ -22,6 +22,8 @@ type entry struct {
 	res  *resource
 	obj  kinds.Object // hub version, with type and resourceVersion; never changed
 	used atomic.Bool  // since the sweeper last came by
+	// looks counts those at obj, with Config.CheckImmutable.
+	looks atomic.Uint32
 
 	mu   sync.Mutex
 	encs []encoding // guarded by mu
@@ -67,7 +69,7 @@ func (s *Server) entryOf(res *resource, rec *store.Record) (*entry, error) {
 func (s *Server) peek(res *resource, rec *store.Record) (*entry, error) {
 	if p := rec.Decoded.Load(); p != nil {
 		e := (*p).(*entry)
-		if s.cfg.CheckImmutable {
+		if s.cfg.CheckImmutable && e.due() {
 			e.check(rec)
 		}
 		if e.res == res {
@@ -132,6 +134,14 @@ func (s *Server) lastState(res *resource, ev store.Event) (*entry, error) {
 		}
 	}
 	return e, nil
+}
+
+// due tells whether a look at the object is one to check it at: the first, the
+// second, the fourth and so on. What is changed stays so, and the last check
+// comes when the object is replaced (see hub.deliver) or the server stops.
+func (e *entry) due() bool {
+	n := e.looks.Add(1)
+	return n&(n-1) == 0
 }
 
 // check panics when the object is no longer what the record says.

@@ -97,6 +97,9 @@ func (h *hub) run(ctx context.Context) error {
 func (h *hub) deliver(events []store.Event, upTo int64) {
 	for i := range events {
 		h.recent.take(&events[i])
+		if h.server.cfg.CheckImmutable {
+			checkRecord(events[i].Prev)
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -93,9 +93,17 @@ func (s *Server) checkAll() {
 		return
 	}
 	for _, rec := range got.Records {
-		if p := rec.Decoded.Load(); p != nil {
-			(*p).(*entry).check(rec)
-		}
+		checkRecord(rec)
+	}
+}
+
+// checkRecord looks at the shared object of a record, if there is one.
+func checkRecord(rec *store.Record) {
+	if rec == nil {
+		return
+	}
+	if p := rec.Decoded.Load(); p != nil {
+		(*p).(*entry).check(rec)
 	}
 }
 
