@@ -1,6 +1,7 @@
 package policystatus
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,11 +15,31 @@ import (
 	"github.com/setpoint-project/setpoint/internal/client"
 )
 
-// document is what of an OpenAPI v3 document is read.
+// document is what of an OpenAPI v3 document is read. Of its schemas, of which
+// a policy needs few, each is read when it is asked for.
 type document struct {
 	Components struct {
-		Schemas map[string]*spec.Schema `json:"schemas"`
+		Schemas map[string]json.RawMessage `json:"schemas"`
 	} `json:"components"`
+
+	read map[string]*spec.Schema
+}
+
+// schema is one by its name; nil: there is none.
+func (d *document) schema(name string) (*spec.Schema, error) {
+	if s, ok := d.read[name]; ok {
+		return s, nil
+	}
+	data, ok := d.Components.Schemas[name]
+	if !ok {
+		return nil, nil
+	}
+	s := &spec.Schema{}
+	if err := s.UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("schema %s: %w", name, err)
+	}
+	d.read[name] = s
+	return s, nil
 }
 
 // schemas reads the schemas of kinds as the API server publishes them, each
@@ -35,9 +56,20 @@ func (s *schemas) of(ctx context.Context, gvk schema.GroupVersionKind) (*spec.Sc
 	if doc == nil || err != nil {
 		return nil, err
 	}
-	for _, one := range doc.Components.Schemas {
+	kind, err := json.Marshal(gvk.Kind)
+	if err != nil {
+		return nil, err
+	}
+	for name, data := range doc.Components.Schemas {
+		if !bytes.Contains(data, kind) {
+			continue // it is not said to be of the kind, nor need it be read
+		}
+		one, err := doc.schema(name)
+		if err != nil {
+			return nil, err
+		}
 		if isOf(one, gvk) {
-			return doc.expand(one, nil), nil
+			return doc.expand(one, nil)
 		}
 	}
 	return nil, nil
@@ -58,7 +90,7 @@ func (s *schemas) document(ctx context.Context, gv schema.GroupVersion) (*docume
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	default:
-		doc = &document{}
+		doc = &document{read: map[string]*spec.Schema{}}
 		if err := json.Unmarshal(data, doc); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -86,29 +118,46 @@ func anything() *spec.Schema {
 
 // expand puts what a schema refers to in the place of the references. One that
 // comes back to itself is cut there.
-func (d *document) expand(s *spec.Schema, within []string) *spec.Schema {
+func (d *document) expand(s *spec.Schema, within []string) (*spec.Schema, error) {
 	if name := refers(s); name != "" {
-		to := d.Components.Schemas[name]
-		if to == nil || slices.Contains(within, name) {
-			return anything()
+		if slices.Contains(within, name) {
+			return anything(), nil
+		}
+		to, err := d.schema(name)
+		if err != nil {
+			return nil, err
+		}
+		if to == nil {
+			return anything(), nil
 		}
 		return d.expand(to, append(within[:len(within):len(within)], name))
 	}
 	if len(s.Type) == 0 && len(s.Properties) == 0 {
-		return anything()
+		return anything(), nil
 	}
 	out := *s
 	out.Properties = make(map[string]spec.Schema, len(s.Properties))
 	for name, p := range s.Properties {
-		out.Properties[name] = *d.expand(&p, within)
+		whole, err := d.expand(&p, within)
+		if err != nil {
+			return nil, err
+		}
+		out.Properties[name] = *whole
 	}
+	var err error
 	if s.Items != nil && s.Items.Schema != nil {
-		out.Items = &spec.SchemaOrArray{Schema: d.expand(s.Items.Schema, within)}
+		out.Items = &spec.SchemaOrArray{}
+		if out.Items.Schema, err = d.expand(s.Items.Schema, within); err != nil {
+			return nil, err
+		}
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		out.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: d.expand(s.AdditionalProperties.Schema, within)}
+		out.AdditionalProperties = &spec.SchemaOrBool{Allows: true}
+		if out.AdditionalProperties.Schema, err = d.expand(s.AdditionalProperties.Schema, within); err != nil {
+			return nil, err
+		}
 	}
-	return &out
+	return &out, nil
 }
 
 // refers is the name of the schema that another stands for: by itself, or in
