@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -37,6 +38,8 @@ func Run(t *testing.T, c Case) {
 	if c.Faults == (client.Faults{}) {
 		c.Faults = DefaultFaults
 	}
+	// A play leaves little behind: most of what the collector would do is to look.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	first, runs := seeds(t, c.Runs)
 	t.Logf("seeds %d to %d", first, first+runs-1)
 	if processes := number(t, processesVariable); processes > 1 && runs > 1 {
