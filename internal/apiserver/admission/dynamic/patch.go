@@ -52,9 +52,9 @@ func replace(r *admission.Request, v *view, data []byte) error {
 			r.Object = changed
 			return nil
 		}
-		obj, errs := sub.Set(r.Object, changed)
-		if len(errs) > 0 {
-			return errs.ToAggregate()
+		obj, err := sub.Set(r.Object, changed)
+		if err != nil {
+			return err
 		}
 		r.Object = obj
 		return nil
