@@ -21,7 +21,7 @@ import (
 // test should it hang.
 func remote(t *testing.T) (context.Context, *client.Remote, *apitest.Harness) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	h := apitest.New(t, apitest.Options{HTTP: true})
 	r, err := client.NewRemote(h.Config(), client.Identity{UserAgent: "remote-test"})

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
 	"github.com/setpoint-project/setpoint/internal/client"
@@ -22,7 +24,7 @@ import (
 // The loops work over the network as they do in process: a Deployment comes up
 // and rolls over, and no pod is made that is not needed.
 func TestLoopsOverTheNetwork(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // only decides how long a failing test takes
 	defer cancel()
 	h := apitest.New(t, apitest.Options{HTTP: true})
 	dial := func() *client.Remote {
@@ -63,20 +65,38 @@ func TestLoopsOverTheNetwork(t *testing.T) {
 	}
 	var mu sync.Mutex
 	pods := map[string]string{} // guarded by mu: every pod there ever was, with its image
+	var once sync.Once
+	told := make(chan struct{}) // closed when the last pod of the test is among them
 	c.View(client.Pods, client.ViewOptions{}).Handle(func(_, new client.Object) {
 		mu.Lock()
 		defer mu.Unlock()
 		if pod, ok := new.(*corev1.Pod); ok {
-			pods[pod.Name] = pod.Spec.Containers[0].Image
+			if pods[pod.Name] = pod.Spec.Containers[0].Image; pod.Name == "last" {
+				once.Do(func() { close(told) })
+			}
 		}
 	})
 	await(ctx, t, c, d.Generation)
-	d = client.In[*appsv1.Deployment](c.View(client.Deployments, client.ViewOptions{}), "default", "web").DeepCopy()
-	d.Spec.Template.Spec.Containers[0].Image = "v2"
-	if d, err = client.Update(ctx, c, client.Deployments, d); err != nil {
+	// The loop may still write the status.
+	if err := retry.RetryOnConflict(wait.Backoff{Steps: 1000}, func() error {
+		d = client.In[*appsv1.Deployment](c.View(client.Deployments, client.ViewOptions{}), "default", "web").DeepCopy()
+		d.Spec.Template.Spec.Containers[0].Image = "v2"
+		d, err = client.Update(ctx, c, client.Deployments, d)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	await(ctx, t, c, d.Generation)
+	// Whoever is told of this pod was told of all before it.
+	last := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "last"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "last"}}}}
+	if _, err := c.Create(ctx, client.Pods, last); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-told:
+	case <-ctx.Done():
+		t.Fatal(context.Cause(ctx))
+	}
 	cancel()
 	mu.Lock()
 	defer mu.Unlock()
