@@ -87,8 +87,10 @@ const (
 )
 
 // taints returns the taints a node should have: those of others as they are,
-// ours as its conditions say. The second result says that pods wait to be
-// moved off until it is the node's turn.
+// ours as its conditions say. A node that has not said yet whether it is ready
+// keeps the NoExecute taints that it was made with: as upstream, only its word
+// takes them away, or that it gave none in its time. The second result says
+// that pods wait to be moved off until it is the node's turn.
 func taints(node *corev1.Node, may evicts, now time.Time) (want []corev1.Taint, waits bool) {
 	ours := map[corev1.Taint]bool{} // key and effect: wanted
 	hadNoExecute := false
@@ -96,7 +98,7 @@ func taints(node *corev1.Node, may evicts, now time.Time) (want []corev1.Taint, 
 		i := conditionIndex(node, t.condition)
 		on := i >= 0 && node.Status.Conditions[i].Status == t.status
 		ours[corev1.Taint{Key: t.key, Effect: corev1.TaintEffectNoSchedule}] = on
-		if t.condition == corev1.NodeReady {
+		if t.condition == corev1.NodeReady && ready(node) != "" {
 			ours[corev1.Taint{Key: t.key, Effect: corev1.TaintEffectNoExecute}] = on
 			hadNoExecute = hadNoExecute || has(node.Spec.Taints, t.key, corev1.TaintEffectNoExecute)
 		}

@@ -103,6 +103,12 @@ func TestTaints(t *testing.T) {
 	}{
 		{name: "well", node: makeNode("n", with("Ready=True")), may: evictNow},
 		{name: "no condition yet", node: makeNode("n"), may: evictNow},
+		{name: "no condition yet, made with taints", node: makeNode("n", tainted(notReady+":NoSchedule", notReady+":NoExecute", unreachable+":NoExecute")), may: evictNow, want: "not-ready:NoExecute unreachable:NoExecute"},
+		{name: "no condition yet, made with a taint, not its turn", node: makeNode("n", tainted(notReady+":NoExecute")), may: evictLater, want: "not-ready:NoExecute"},
+		{name: "no condition yet, made with a taint, all nodes are down", node: makeNode("n", tainted(notReady+":NoExecute")), may: evictNever, want: "not-ready:NoExecute"},
+		{name: "of another type yet, made with a taint", node: makeNode("n", with("DiskPressure=True"), tainted(notReady+":NoExecute")), may: evictNow, want: "not-ready:NoExecute disk-pressure:NoSchedule"},
+		{name: "ready at last, made with taints", node: makeNode("n", with("Ready=True"), tainted(notReady+":NoExecute", unreachable+":NoExecute")), may: evictNow},
+		{name: "never spoke, made with a taint", node: makeNode("n", with("Ready=Unknown"), tainted(notReady+":NoExecute")), may: evictLater, want: "unreachable:NoSchedule unreachable:NoExecute"},
 		{name: "silent", node: makeNode("n", with("Ready=Unknown")), may: evictNow, want: "unreachable:NoSchedule unreachable:NoExecute"},
 		{name: "not ready", node: makeNode("n", with("Ready=False")), may: evictNow, want: "not-ready:NoSchedule not-ready:NoExecute"},
 		{name: "silent after not ready", node: makeNode("n", with("Ready=Unknown"), tainted(notReady+":NoSchedule", notReady+":NoExecute")), may: evictLater, want: "unreachable:NoSchedule unreachable:NoExecute"},

@@ -240,3 +240,34 @@ func TestCordon(t *testing.T) {
 		}
 	})
 }
+
+// A node that is made with the taint of one that is not ready keeps it until
+// its kubelet says that it is, or has said nothing for a minute.
+func TestMadeWithTaint(t *testing.T) {
+	story(t, 2, func(w *world) {
+		for _, name := range []string{"speaks", "silent"} {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}}}}
+			if _, err := w.client.Create(w.Context(), client.Nodes, node); err != nil {
+				w.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		for _, name := range []string{"speaks", "silent"} {
+			w.expect(name+" has not spoken", w.node(name), "not-ready:NoExecute")
+		}
+		status := `{"status":{"conditions":[{"type":"Ready","status":"%s","reason":"KubeletReady","lastHeartbeatTime":"%s"}]}}`
+		for _, step := range []struct{ ready, want string }{
+			{"False", "False KubeletReady not-ready:NoExecute not-ready:NoSchedule"},
+			{"True", "True KubeletReady"},
+		} {
+			patch := fmt.Appendf(nil, status, step.ready, time.Now().Format(time.RFC3339))
+			if _, err := w.client.Patch(w.Context(), client.Nodes, "", "speaks", types.StrategicMergePatchType, patch, "status"); err != nil {
+				w.Fatal(err)
+			}
+			w.expect("it says "+step.ready, w.node("speaks"), step.want)
+		}
+		time.Sleep(31 * time.Second)
+		w.expect("it never spoke", w.node("silent"), "Unknown NodeStatusNeverUpdated unreachable:NoSchedule unreachable:NoExecute")
+	})
+}
