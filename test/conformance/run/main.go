@@ -155,7 +155,7 @@ func inner(ctx context.Context, o *options) error {
 	defer c.stop()
 	var mu sync.Mutex
 	var found results
-	r := &runner{suite: s, cluster: c, limit: o.limit, procs: o.procs, logs: filepath.Join(o.cache, "logs"), done: func(r result) {
+	r := &runner{suite: s, cluster: c, limit: o.limit, procs: o.procs, again: o.small, logs: filepath.Join(o.cache, "logs"), done: func(r result) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Printf("%-7s %4.0fs %s\n", r.state, r.seconds, r.name)

@@ -27,10 +27,18 @@ type runner struct {
 	procs   int
 	logs    string // a file for each test that does not pass
 	done    func(result)
+	// again tries once more what failed, by itself once all others are through:
+	// upstream's limits suppose a machine that is not as busy as one on which
+	// several tests run beside each other. See fewFailed.
+	again bool
 
-	mu   sync.Mutex
-	next int // number of the next process
+	mu     sync.Mutex
+	next   int               // guarded by mu: number of the next process
+	failed map[string]result // guarded by mu: of those that are to be tried again; nil: none is
 }
+
+// fewFailed is how many tests are tried again at most. More are no accident.
+const fewFailed = 5
 
 // handful is how many tests one process runs: reading the suite's thousands of
 // tests takes it a second.
@@ -40,6 +48,9 @@ const handful = 6
 func (r *runner) run(ctx context.Context, tests []test) error {
 	if err := errors.Join(os.RemoveAll(r.logs), os.MkdirAll(r.logs, 0o755)); err != nil {
 		return err
+	}
+	if r.again {
+		r.failed = map[string]result{}
 	}
 	var beside, alone []test
 	for _, t := range tests {
@@ -59,15 +70,54 @@ func (r *runner) run(ctx context.Context, tests []test) error {
 			again, err = r.pass(ctx, again, 1, part.procs)
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, r.tryAgain(ctx))
 		}
 		for _, t := range again {
 			if ctx.Err() == nil {
-				r.done(result{test: t, state: "failed", why: "the suite's process ends without a word of it"})
+				r.ended(result{test: t, state: "failed", why: "the suite's process ends without a word of it"})
 			}
 		}
 	}
-	return context.Cause(ctx)
+	return errors.Join(r.tryAgain(ctx), context.Cause(ctx))
+}
+
+// ended takes down the end of a test.
+func (r *runner) ended(res result) {
+	r.mu.Lock()
+	keep := r.failed != nil && res.state == "failed"
+	if keep {
+		r.failed[res.name] = res
+	}
+	r.mu.Unlock()
+	if !keep {
+		r.done(res)
+	}
+}
+
+// tryAgain tries those that failed once more, one after the other, and says of
+// those that pass then how they failed before.
+func (r *runner) tryAgain(ctx context.Context) error {
+	failed, done := r.failed, r.done
+	defer func() { r.done = done }()
+	var tests []test
+	r.failed, r.done = nil, func(res result) {
+		if was := failed[res.name]; res.state == "passed" {
+			res.why = "failed at first: " + was.why
+		}
+		delete(failed, res.name)
+		done(res)
+	}
+	for _, res := range failed {
+		tests = append(tests, res.test)
+	}
+	var err error
+	if len(tests) <= fewFailed {
+		_, err = r.pass(ctx, tests, 1, 1)
+	}
+	for _, res := range failed { // there was no second time
+		done(res)
+	}
+	return err
 }
 
 // pass runs tests in processes of size tests each, and returns those that did
@@ -155,7 +205,7 @@ func (r *runner) process(ctx context.Context, tests []test) (again []test, err e
 			continue
 		}
 		good = good && res.state == "passed"
-		r.done(res)
+		r.ended(res)
 	}
 	if len(specs) == 0 && ctx.Err() == nil {
 		fmt.Fprintf(os.Stderr, "a process of the suite ended without a report after %s (%v); %s tells more\n", time.Since(began).Round(time.Second), runErr, log.Name())
