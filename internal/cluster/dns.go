@@ -39,8 +39,8 @@ func (n *node) runDNS(p *parts, c client.Interface, gaps *gapList) {
 		Client: c, Node: n.name, Logger: n.log,
 		Program: func() (string, error) { return containerd.UnpackDNS(n.opts.DataDir) },
 		Socket:  dnsSocket(n.state.Instance), LogFile: filepath.Join(n.opts.DataDir, "logs", "dns.log"),
-		Listen: netip.AddrPortFrom(n.host.Gateway(), feed.Port),
-		Config: dnswire.Config{Domain: clusterDomain, ServiceIP: ip, ResolvConf: hostResolvers,
+		Listen: []netip.AddrPort{netip.AddrPortFrom(n.host.Gateway(), feed.Port)},
+		Config: dnswire.Config{Domain: clusterDomain, ServiceIPs: []netip.Addr{ip}, ResolvConf: hostResolvers,
 			Ranges: slices.Concat(n.state.ClusterCIDRs, n.state.ServiceCIDRs)},
 		Apart: func(pid int) { containerd.Apart(n.state.Instance, pid) },
 	})

@@ -19,7 +19,7 @@ import (
 func startNetworkLoops(p *parts, o func(name string) controllers.Options, ranges Ranges, gaps *gapList) error {
 	var list []controllers.Controller
 	if ip, ok := clusterdns.Address(ranges.Service.Primary()); ok && !ranges.NoDNS {
-		list = append(list, clusterdns.New(o("cluster-dns-controller"), ip))
+		list = append(list, clusterdns.New(o("cluster-dns-controller"), []netip.Addr{ip}))
 	}
 	pool, err := loadbalancer.ParsePool(ranges.LoadBalancers)
 	if err != nil {

@@ -14,6 +14,7 @@ package clusterdns
 import (
 	"context"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -23,6 +24,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
 	"github.com/setpoint-project/setpoint/internal/controllers/sliceset"
+	"github.com/setpoint-project/setpoint/internal/dns/feed"
 	"github.com/setpoint-project/setpoint/loop"
 )
 
@@ -36,7 +38,7 @@ var only = loop.Key{Namespace: metav1.NamespaceSystem, Name: serviceName}
 type Controller struct {
 	*loop.Loop
 	client                  client.Interface
-	ip                      netip.Addr
+	ips                     []netip.Addr
 	services, slices, nodes client.View
 	written                 controllers.Written
 }
@@ -52,11 +54,23 @@ func Address(services netip.Prefix) (netip.Addr, bool) {
 	return ip, services.Contains(ip) && services.Contains(ip.Next())
 }
 
-// New wires the loop for a service at ip; Run turns it.
-func New(opts controllers.Options, ip netip.Addr) *Controller {
+// Addresses are where the service is in each of the service ranges that has
+// room for it, in their order.
+func Addresses(services []netip.Prefix) (ips []netip.Addr) {
+	for _, p := range services {
+		if ip, ok := Address(p); ok {
+			ips = append(ips, ip)
+		}
+	}
+	return ips
+}
+
+// New wires the loop for a service at ips: one address of each family, that of
+// the primary family first. Run turns it.
+func New(opts controllers.Options, ips []netip.Addr) *Controller {
 	named := client.ViewOptions{Namespace: only.Namespace, FieldSelector: "metadata.name=" + only.Name}
 	c := &Controller{
-		client: opts.Client, ip: ip,
+		client: opts.Client, ips: ips,
 		services: opts.Client.View(client.Services, named),
 		slices:   opts.Client.View(client.EndpointSlices, client.ViewOptions{Namespace: only.Namespace, LabelSelector: discoveryv1.LabelManagedBy + "=" + managedBy}),
 		nodes:    opts.Client.View(client.Nodes, client.ViewOptions{}),
@@ -77,10 +91,10 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // nodeChanged looks when it matters: nodes tell their state all the time.
 func (c *Controller) nodeChanged(old, new client.Object) {
-	state := func(o client.Object) (at netip.AddrPort, up bool) {
+	state := func(o client.Object) (at string, up bool) {
 		if node, ok := o.(*corev1.Node); ok {
-			at, _ = serverOf(node)
-			up = at.IsValid() && alive(node) && node.DeletionTimestamp == nil
+			at = node.Annotations[feed.Annotation]
+			up = at != "" && alive(node) && node.DeletionTimestamp == nil
 		}
 		return at, up
 	}
@@ -98,7 +112,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	svc := client.In[*corev1.Service](c.services, key.Namespace, key.Name)
 	had := client.Listed[*discoveryv1.EndpointSlice](c.slices, key.Namespace)
 	nodes := client.Listed[*corev1.Node](c.nodes, "")
-	want := wantService(c.ip)
+	want := wantService(c.ips)
 	switch {
 	case svc == nil:
 		if len(wantSlices(want, nodes)) == 0 {
@@ -106,7 +120,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 		}
 		got, err := c.client.Create(ctx, client.Services, want)
 		if apierrors.IsInvalid(err) {
-			return loop.WaitFor("address "+c.ip.String(), "another service has it: %v", err), nil
+			return loop.WaitFor("address "+strings.Join(want.Spec.ClusterIPs, ", "), "another service has it: %v", err), nil
 		}
 		return c.written.Outcome(key, c.services, got, err, "create", "service %s", serviceName)
 	case svc.DeletionTimestamp != nil:

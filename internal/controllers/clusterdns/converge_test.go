@@ -19,7 +19,7 @@ import (
 )
 
 func loops(o controllers.Options) []controllers.Controller {
-	return []controllers.Controller{clusterdns.New(o, netip.MustParseAddr("10.43.0.10"))}
+	return []controllers.Controller{clusterdns.New(o, []netip.Addr{netip.MustParseAddr("10.43.0.10"), netip.MustParseAddr("fd00:43::a")})}
 }
 
 func fileNode(w *controllertest.World, n int, serves bool) {
@@ -30,7 +30,7 @@ func fileNode(w *controllertest.World, n int, serves bool) {
 	w.Create(client.Nodes, node)
 }
 
-func at(n int) string { return fmt.Sprintf("10.42.%d.1:10053", n) }
+func at(n int) string { return fmt.Sprintf("10.42.%d.1:10053,[fd00:42:0:%[1]x::1]:10053", n) }
 
 func silence(w *controllertest.World, n int, status corev1.ConditionStatus) {
 	w.Edit(client.Nodes, "", fmt.Sprint("n", n), func(obj client.Object) {
@@ -45,7 +45,7 @@ func end(w *controllertest.World) string {
 		for _, p := range svc.Spec.Ports {
 			ports = append(ports, fmt.Sprint(p.Name, " ", p.Port, "/", p.Protocol))
 		}
-		return fmt.Sprint(svc.Namespace, "/", svc.Name, " ", svc.Spec.ClusterIP, " ", strings.Join(ports, ", "), " ", svc.Spec.Selector)
+		return fmt.Sprint(svc.Namespace, "/", svc.Name, " ", svc.Spec.ClusterIPs, " ", strings.Join(ports, ", "), " ", svc.Spec.Selector)
 	}) + w.Lines(client.EndpointSlices, func(obj client.Object) string {
 		var list []string
 		for _, e := range obj.(*discoveryv1.EndpointSlice).Endpoints {
@@ -139,8 +139,39 @@ func fileService(w *controllertest.World, name string, selector map[string]strin
 			Ports: []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}}}})
 }
 
+// TestSecondFamily: a cluster that was of one family, and its nodes of one, has
+// servers and a service of both once it is given a second.
+func TestSecondFamily(t *testing.T) {
+	controllertest.Run(t, controllertest.Case{
+		Runs: 4, Loops: loops, End: end,
+		Start: func(w *controllertest.World) {
+			fileService(w, "kube-dns", nil)
+			w.Edit(client.Services, "kube-system", "kube-dns", func(obj client.Object) {
+				obj.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "clusterdns.setpoint.dev"})
+			})
+			w.Create(client.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n9", Annotations: map[string]string{feed.Annotation: "10.42.9.1:10053"}}})
+			fileNode(w, 0, true)
+		},
+		Check: func(w *controllertest.World) error {
+			svc := w.Get(client.Services, "kube-system", "kube-dns").(*corev1.Service)
+			if got, want := fmt.Sprint(svc.Spec.ClusterIPs, svc.Spec.IPFamilies), "[10.43.0.10 fd00:43::a] [IPv4 IPv6]"; got != want {
+				return fmt.Errorf("the service has %s, want %s", got, want)
+			}
+			endpoints := map[discoveryv1.AddressType]int{}
+			for _, obj := range w.List(client.EndpointSlices) {
+				s := obj.(*discoveryv1.EndpointSlice)
+				endpoints[s.AddressType] += len(s.Endpoints)
+			}
+			if endpoints[discoveryv1.AddressTypeIPv4] != 2 || endpoints[discoveryv1.AddressTypeIPv6] != 1 {
+				return fmt.Errorf("the endpoints are %v", endpoints)
+			}
+			return nil
+		},
+	})
+}
+
 func TestAddress(t *testing.T) {
-	for text, want := range map[string]string{"10.43.0.0/16": "10.43.0.10", "192.168.7.16/28": "192.168.7.26", "10.0.0.0/29": "", "10.0.0.0/30": ""} {
+	for text, want := range map[string]string{"10.43.0.0/16": "10.43.0.10", "192.168.7.16/28": "192.168.7.26", "10.0.0.0/29": "", "10.0.0.0/30": "", "fd00:43::/108": "fd00:43::a"} {
 		got, ok := clusterdns.Address(netip.MustParsePrefix(text))
 		if ok != (want != "") || ok && got.String() != want {
 			t.Errorf("%s: %v %t, want %q", text, got, ok, want)

@@ -35,14 +35,22 @@ func ours(svc *corev1.Service) bool {
 
 // wantService is the service as conventional: its name, its labels, the tenth
 // address, its ports' names are what add-ons and suites look for.
-func wantService(ip netip.Addr) *corev1.Service {
-	single, cluster, near := corev1.IPFamilyPolicySingleStack, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceTrafficDistributionPreferSameNode
+func wantService(ips []netip.Addr) *corev1.Service {
+	policy, cluster, near := corev1.IPFamilyPolicySingleStack, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceTrafficDistributionPreferSameNode
+	if len(ips) > 1 {
+		policy = corev1.IPFamilyPolicyPreferDualStack
+	}
+	var addresses []string
+	var families []corev1.IPFamily
+	for _, ip := range ips {
+		addresses, families = append(addresses, ip.String()), append(families, familyOf(ip))
+	}
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: serviceName, Labels: map[string]string{
 			"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "Setpoint", labelBy: managedBy}},
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeClusterIP, ClusterIP: ip.String(), ClusterIPs: []string{ip.String()},
-			IPFamilyPolicy: &single, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, SessionAffinity: corev1.ServiceAffinityNone,
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: addresses[0], ClusterIPs: addresses,
+			IPFamilyPolicy: &policy, IPFamilies: families, SessionAffinity: corev1.ServiceAffinityNone,
 			InternalTrafficPolicy: &cluster, TrafficDistribution: &near,
 			Ports: []corev1.ServicePort{
 				{Name: "dns", Protocol: corev1.ProtocolUDP, Port: port, TargetPort: intstr.FromInt32(feed.Port)},
@@ -52,20 +60,26 @@ func wantService(ip netip.Addr) *corev1.Service {
 	}
 }
 
-// mended returns a changed copy of a service of ours, or nil when it is right.
-func mended(svc *corev1.Service, want *corev1.Service) *corev1.Service {
-	if equality.Semantic.DeepEqual(svc.Spec.Ports, want.Spec.Ports) && equality.Semantic.DeepEqual(svc.Spec.TrafficDistribution, want.Spec.TrafficDistribution) {
-		return nil
+func familyOf(ip netip.Addr) corev1.IPFamily {
+	if ip.Is4() {
+		return corev1.IPv4Protocol
 	}
-	svc = svc.DeepCopy()
-	svc.Spec.Ports, svc.Spec.TrafficDistribution = want.Spec.Ports, want.Spec.TrafficDistribution
-	return svc
+	return corev1.IPv6Protocol
 }
 
-// serverOf is where a node says that its DNS server listens.
-func serverOf(node *corev1.Node) (netip.AddrPort, bool) {
-	at, err := netip.ParseAddrPort(node.Annotations[feed.Annotation])
-	return at, err == nil && at.Addr().Is4()
+// mended returns a changed copy of a service of ours, or nil when it is right.
+// An address cannot be changed, but a cluster that has been given a second
+// family adds one of that.
+func mended(svc *corev1.Service, want *corev1.Service) *corev1.Service {
+	next := svc.DeepCopy()
+	next.Spec.Ports, next.Spec.TrafficDistribution = want.Spec.Ports, want.Spec.TrafficDistribution
+	if had := svc.Spec.ClusterIPs; len(had) == 1 && len(want.Spec.ClusterIPs) == 2 && had[0] == want.Spec.ClusterIPs[0] {
+		next.Spec.ClusterIPs, next.Spec.IPFamilies, next.Spec.IPFamilyPolicy = want.Spec.ClusterIPs, want.Spec.IPFamilies, want.Spec.IPFamilyPolicy
+	}
+	if equality.Semantic.DeepEqual(svc.Spec, next.Spec) {
+		return nil
+	}
+	return next
 }
 
 // alive tells whether a node is heard of. One that is not Ready for another
@@ -79,37 +93,50 @@ func alive(node *corev1.Node) bool {
 	return true
 }
 
-// wantSlices lists the servers of all nodes, a slice for each port that they
-// use: one, as a rule. Each is meant for its own node's pods. More than a slice
-// holds are left out; their nodes use another's server.
+// wantSlices lists the servers of all nodes, a slice for each family of the
+// service and each port that they use: one, as a rule. Each is meant for its own
+// node's pods. More than a slice holds are left out; their nodes use another's
+// server.
 func wantSlices(svc *corev1.Service, nodes []*corev1.Node) []*discoveryv1.EndpointSlice {
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	var out []*discoveryv1.EndpointSlice
 	for _, node := range nodes {
-		at, ok := serverOf(node)
-		if !ok || node.DeletionTimestamp != nil {
+		if node.DeletionTimestamp != nil {
 			continue
 		}
-		number := int32(at.Port())
-		i := slices.IndexFunc(out, func(s *discoveryv1.EndpointSlice) bool { return *s.Ports[0].Port == number })
-		if i < 0 {
-			i = len(out)
-			out = append(out, newSlice(svc, number))
-		}
-		if len(out[i].Endpoints) < maxEndpoints {
-			out[i].Endpoints = append(out[i].Endpoints, endpointOf(node, at.Addr()))
+		for _, at := range feed.Parse(node.Annotations[feed.Annotation]) {
+			family := familyOf(at.Addr())
+			if !slices.Contains(svc.Spec.IPFamilies, family) {
+				continue
+			}
+			name := sliceName(family, at.Port())
+			i := slices.IndexFunc(out, func(s *discoveryv1.EndpointSlice) bool { return s.Name == name })
+			if i < 0 {
+				i = len(out)
+				out = append(out, newSlice(svc, name, family, int32(at.Port())))
+			}
+			if len(out[i].Endpoints) < maxEndpoints {
+				out[i].Endpoints = append(out[i].Endpoints, endpointOf(node, at.Addr()))
+			}
 		}
 	}
 	return out
 }
 
-func newSlice(svc *corev1.Service, number int32) *discoveryv1.EndpointSlice {
+func sliceName(family corev1.IPFamily, port uint16) string {
+	if family == corev1.IPv6Protocol {
+		return fmt.Sprintf("%s-ipv6-%d", serviceName, port)
+	}
+	return fmt.Sprintf("%s-%d", serviceName, port)
+}
+
+func newSlice(svc *corev1.Service, name string, family corev1.IPFamily, number int32) *discoveryv1.EndpointSlice {
 	udp, tcp, names := corev1.ProtocolUDP, corev1.ProtocolTCP, [2]string{"dns", "dns-tcp"}
 	return &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: fmt.Sprintf("%s-%d", serviceName, number),
+		ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: name,
 			Labels:          map[string]string{discoveryv1.LabelServiceName: serviceName, discoveryv1.LabelManagedBy: managedBy},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service"))}},
-		AddressType: discoveryv1.AddressTypeIPv4,
+		AddressType: discoveryv1.AddressType(family),
 		Ports:       []discoveryv1.EndpointPort{{Name: &names[0], Protocol: &udp, Port: &number}, {Name: &names[1], Protocol: &tcp, Port: &number}},
 	}
 }

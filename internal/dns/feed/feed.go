@@ -25,6 +25,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +39,8 @@ import (
 	"github.com/setpoint-project/setpoint/loop"
 )
 
-// Annotation on a Node says where its DNS server listens: "10.42.0.1:10053".
+// Annotation on a Node says where its DNS server listens, with a comma between
+// addresses: "10.42.0.1:10053,[fd00:42::1]:10053".
 const Annotation = "setpoint.dev/dns"
 
 // Port is where a node's server listens, on the node's bridge. It is not 53: a
@@ -55,8 +57,8 @@ type Options struct {
 	// Socket is the path of the Unix socket between node and server; LogFile
 	// gets what the server says last.
 	Socket, LogFile string
-	// Listen is where the server answers.
-	Listen netip.AddrPort
+	// Listen is where the server answers: one address of each family, as a rule.
+	Listen []netip.AddrPort
 	Config wire.Config
 	// Apart, when not nil, keeps a process from ending with ours.
 	Apart  func(pid int)
@@ -238,7 +240,7 @@ func (f *Feed) serve(ctx context.Context) (loop.Outcome, error) {
 	if node == nil {
 		return loop.WaitFor("Node "+f.opts.Node, "it is not there yet"), nil
 	}
-	if at := f.opts.Listen.String(); node.Annotations[Annotation] != at {
+	if at := Format(f.opts.Listen); node.Annotations[Annotation] != at {
 		if err := annotate(ctx, f.opts.Client, f.opts.Node, at); err != nil {
 			return loop.Outcome{}, fmt.Errorf("say on the node where its DNS server is: %w", err)
 		}
@@ -247,6 +249,25 @@ func (f *Feed) serve(ctx context.Context) (loop.Outcome, error) {
 		return loop.WaitFor("resolver "+strings.Join(looping, ", "), "named in %s, it leads back to the cluster's DNS server: it is not asked for other names", f.opts.Config.ResolvConf), nil
 	}
 	return loop.Done(), nil
+}
+
+// Format and Parse are the annotation's value. What cannot be read of one is
+// left out.
+func Format(at []netip.AddrPort) string {
+	list := make([]string, len(at))
+	for i, a := range at {
+		list[i] = a.String()
+	}
+	return strings.Join(list, ",")
+}
+
+func Parse(value string) (at []netip.AddrPort) {
+	for one := range strings.SplitSeq(value, ",") {
+		if a, err := netip.ParseAddrPort(one); err == nil {
+			at = append(at, a)
+		}
+	}
+	return at
 }
 
 func annotate(ctx context.Context, c client.Interface, node, at string) error {
@@ -271,8 +292,12 @@ func (f *Feed) connect(ctx context.Context) error {
 	var l *link
 	for _, p := range list {
 		if l == nil && p.program == program {
-			if l, err = f.greet(ctx); err == nil {
+			if l, err = f.greet(ctx); err == nil && slices.Equal(l.status().At, f.opts.Listen) {
 				continue
+			}
+			if err == nil {
+				l.conn.Close()
+				l = nil
 			}
 		}
 		if err := end(ctx, p.pid, f.opts.Socket); err != nil {

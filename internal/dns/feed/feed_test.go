@@ -67,8 +67,9 @@ func newWorld(t *testing.T) *world {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	free.Close()
+	at := netip.MustParseAddrPort(free.Addr().String())
 	w.opts = feed.Options{Client: w.c, Node: "n1", Socket: filepath.Join(w.dir, "s"), LogFile: filepath.Join(w.dir, "log"),
-		Listen: netip.MustParseAddrPort(free.Addr().String()),
+		Listen: []netip.AddrPort{at, netip.AddrPortFrom(netip.IPv6Loopback(), at.Port())},
 		Config: wire.Config{Domain: "cluster.local", Ranges: []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16")}}}
 	w.program("one")
 	t.Cleanup(func() {
@@ -118,14 +119,22 @@ func (w *world) pid() (found int) {
 	return found
 }
 
-// until asks the server until it says what is wanted ("" for no such name).
+// until asks the server, at each of its addresses, until it says what is wanted
+// ("" for no such name).
 func (w *world) until(name, want string) {
+	w.t.Helper()
+	for _, at := range w.opts.Listen {
+		w.untilAt(at, name, want)
+	}
+}
+
+func (w *world) untilAt(at netip.AddrPort, name, want string) {
 	w.t.Helper()
 	got := "nothing"
 	for w.t.Context().Err() == nil {
 		m := new(dns.Msg)
 		m.SetQuestion(name, dns.TypeA)
-		answer, err := dns.Exchange(m, w.opts.Listen.String())
+		answer, err := dns.Exchange(m, at.String())
 		switch {
 		case err != nil || answer.Rcode == dns.RcodeServerFailure:
 			continue
@@ -138,7 +147,7 @@ func (w *world) until(name, want string) {
 			return
 		}
 	}
-	w.t.Fatalf("%s has %q, want %q; gaps: %v", name, got, want, w.feed.Gaps())
+	w.t.Fatalf("at %s %s has %q, want %q; gaps: %v", at, name, got, want, w.feed.Gaps())
 }
 
 func (w *world) create(res client.Resource, obj client.Object) {
@@ -153,7 +162,8 @@ func (w *world) external(name, target string) {
 }
 
 // TestFeed: the server follows the API, outlives the loop with what it knew,
-// is taken over, mended when it dies, and replaced when it is another version.
+// is taken over, mended when it dies, and replaced when it is another version or
+// answers elsewhere.
 func TestFeed(t *testing.T) {
 	w := newWorld(t)
 	w.create(client.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
@@ -167,7 +177,7 @@ func TestFeed(t *testing.T) {
 	for {
 		node, err := client.Get[*corev1.Node](t.Context(), w.c, client.Nodes, "", "n1")
 		w.must(err)
-		if at := node.Annotations[feed.Annotation]; at == w.opts.Listen.String() {
+		if at := node.Annotations[feed.Annotation]; at == w.opts.Listen[0].String()+","+w.opts.Listen[1].String() {
 			break
 		} else if at != "" {
 			t.Fatalf("the node says that its server is at %s", at)
@@ -197,12 +207,20 @@ func TestFeed(t *testing.T) {
 	for w.pid() == second && t.Context().Err() == nil {
 	}
 	w.until("meanwhile.default.svc.cluster.local.", "c.example.test.")
+
+	third := w.pid()
+	w.stop()
+	w.opts.Listen = w.opts.Listen[1:]
+	w.start()
+	for w.pid() == third && t.Context().Err() == nil {
+	}
+	w.until("meanwhile.default.svc.cluster.local.", "c.example.test.")
 }
 
 // TestTaken: an address that somebody else has is told as the gap.
 func TestTaken(t *testing.T) {
 	w := newWorld(t)
-	l, err := net.Listen("tcp", w.opts.Listen.String())
+	l, err := net.Listen("tcp", w.opts.Listen[1].String())
 	w.must(err)
 	w.start()
 	for {

@@ -110,7 +110,7 @@ func Stop(ctx context.Context, socket string) error {
 
 // launch starts a server apart from us, with its sockets: whether an address
 // can be had is known here, and the server needs no right to take it.
-func launch(program, socket, logFile string, listen netip.AddrPort) (*os.Process, error) {
+func launch(program, socket, logFile string, listen []netip.AddrPort) (*os.Process, error) {
 	files := []*os.File{nil, nil, nil}
 	defer func() {
 		for _, f := range files {
@@ -145,31 +145,34 @@ func launch(program, socket, logFile string, listen netip.AddrPort) (*os.Process
 	return p, nil
 }
 
-// open opens the sockets that a server is started with, in their order.
-func open(socket string, listen netip.AddrPort) (files []*os.File, err error) {
+// open opens the sockets that a server is started with.
+func open(socket string, listen []netip.AddrPort) (files []*os.File, err error) {
 	add := func(c interface {
 		File() (*os.File, error)
 		Close() error
-	}) {
-		f, ferr := c.File()
+	}) error {
+		f, err := c.File()
 		c.Close()
-		if err = ferr; ferr == nil {
+		if err == nil {
 			files = append(files, f)
 		}
+		return err
 	}
-	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(listen))
-	if err != nil {
-		return files, fmt.Errorf("the DNS server's address: %w", err)
-	}
-	if add(udp); err != nil {
-		return files, err
-	}
-	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(listen))
-	if err != nil {
-		return files, fmt.Errorf("the DNS server's address: %w", err)
-	}
-	if add(tcp); err != nil {
-		return files, err
+	for _, at := range listen {
+		udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+		if err != nil {
+			return files, fmt.Errorf("the DNS server's address: %w", err)
+		}
+		if err := add(udp); err != nil {
+			return files, err
+		}
+		tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+		if err != nil {
+			return files, fmt.Errorf("the DNS server's address: %w", err)
+		}
+		if err := add(tcp); err != nil {
+			return files, err
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(socket), 0o711); err != nil {
 		return files, err
@@ -186,6 +189,5 @@ func open(socket string, listen netip.AddrPort) (files []*os.File, err error) {
 		node.Close()
 		return files, err
 	}
-	add(node)
-	return files, err
+	return files, add(node)
 }

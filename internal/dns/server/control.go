@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -17,6 +18,7 @@ import (
 type control struct {
 	server  *Server
 	program string
+	at      []netip.AddrPort
 
 	mu struct {
 		sync.Mutex
@@ -78,7 +80,7 @@ func (c *control) read(conn net.Conn) error {
 		case m.NoMore != "":
 			next.SetNamespace(m.NoMore, false)
 		case m.Synced:
-			c.server.upstream.use(config.ResolvConf, config.ServiceIP)
+			c.server.upstream.use(config.ResolvConf, config.ServiceIPs...)
 			c.server.zone.Store(next)
 		}
 	}
@@ -96,7 +98,7 @@ func (c *control) tell() {
 
 func (c *control) tellStatus(conn net.Conn) {
 	looping := c.server.upstream.looping()
-	line, err := json.Marshal(wire.Status{Program: c.program, Looping: looping})
+	line, err := json.Marshal(wire.Status{Program: c.program, At: c.at, Looping: looping})
 	if err != nil {
 		return // strings always marshal
 	}

@@ -16,8 +16,9 @@ import (
 const (
 	// nobody is the user that the server becomes.
 	nobody = 65534
-	// firstSocket is the first file that the process is started with: UDP, TCP
-	// and the Unix socket of the node.
+	// firstSocket is the first file that the process is started with. All are
+	// sockets: one for UDP and one for TCP on each address, and the Unix socket
+	// of the node.
 	firstSocket = 3
 )
 
@@ -32,28 +33,53 @@ func Main(args []string) error {
 	// A picture of names is small and lives long: a small heap matters more
 	// here than how often it is swept.
 	debug.SetGCPercent(30)
-	udp, err := net.FilePacketConn(os.NewFile(firstSocket, "udp"))
+	sockets, err := inherited()
 	if err != nil {
-		return fmt.Errorf("the socket for UDP: %w", err)
-	}
-	tcp, err := net.FileListener(os.NewFile(firstSocket+1, "tcp"))
-	if err != nil {
-		return fmt.Errorf("the socket for TCP: %w", err)
-	}
-	node, err := net.FileListener(os.NewFile(firstSocket+2, "node"))
-	if err != nil {
-		return fmt.Errorf("the socket for the node: %w", err)
+		return err
 	}
 	if err := giveUpRoot(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	err = New(args[0], log).Serve(ctx, udp, tcp, node)
+	err = New(args[0], log).Serve(ctx, sockets)
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// inherited are the sockets that the process was started with, known by their
+// kind. The first file that is no socket ends them: it is Go's own.
+func inherited() (s Sockets, err error) {
+	for fd := firstSocket; ; fd++ {
+		kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+		if err != nil {
+			break
+		}
+		file := os.NewFile(uintptr(fd), "socket")
+		if kind == unix.SOCK_DGRAM {
+			conn, err := net.FilePacketConn(file)
+			if err != nil {
+				return s, fmt.Errorf("a socket for UDP: %w", err)
+			}
+			s.UDP = append(s.UDP, conn)
+			continue
+		}
+		l, err := net.FileListener(file)
+		if err != nil {
+			return s, fmt.Errorf("a socket to listen on: %w", err)
+		}
+		if l.Addr().Network() == "unix" {
+			s.Node = l
+		} else {
+			s.TCP = append(s.TCP, l)
+		}
+	}
+	if s.Node == nil || len(s.UDP) == 0 {
+		return s, fmt.Errorf("started without its sockets (setpoint starts it)")
+	}
+	return s, nil
 }
 
 // giveUpRoot leaves nothing to gain to whoever finds a fault in how messages

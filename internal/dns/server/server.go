@@ -52,23 +52,34 @@ func New(program string, log *slog.Logger) *Server {
 	return s
 }
 
-// Serve answers on the given sockets until ctx ends.
-func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp, node net.Listener) error {
+// Sockets are where a server answers: on as many addresses as it is given, and
+// to the node on Node.
+type Sockets struct {
+	UDP  []net.PacketConn
+	TCP  []net.Listener
+	Node net.Listener
+}
+
+// Serve answers on the given sockets until ctx ends; it closes them.
+func (s *Server) Serve(ctx context.Context, at Sockets) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	handler := dns.HandlerFunc(s.serve)
-	servers := []*dns.Server{
-		{PacketConn: udp, Handler: handler, UDPSize: udpSize},
-		{Listener: tcp, Handler: handler, MaxTCPQueries: -1, IdleTimeout: func() time.Duration { return 10 * time.Second }},
+	serve := func(one *dns.Server) { cancel(one.ActivateAndServe()) }
+	for _, conn := range at.UDP {
+		if addr, ok := conn.LocalAddr().(*net.UDPAddr); ok {
+			s.control.at = append(s.control.at, addr.AddrPort())
+		}
+		defer conn.Close()
+		go serve(&dns.Server{PacketConn: conn, Handler: handler, UDPSize: udpSize})
 	}
-	for _, one := range servers {
-		go func() { cancel(one.ActivateAndServe()) }()
+	for _, l := range at.TCP {
+		defer l.Close()
+		go serve(&dns.Server{Listener: l, Handler: handler, MaxTCPQueries: -1, IdleTimeout: func() time.Duration { return 10 * time.Second }})
 	}
-	go func() { cancel(s.control.serve(node)) }()
+	defer at.Node.Close()
+	go func() { cancel(s.control.serve(at.Node)) }()
 	<-ctx.Done()
-	udp.Close()
-	tcp.Close()
-	node.Close()
 	return context.Cause(ctx)
 }
 

@@ -40,7 +40,7 @@ func start(t *testing.T) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
-		r.server.Serve(ctx, udp, tcp, node)
+		r.server.Serve(ctx, Sockets{UDP: []net.PacketConn{udp}, TCP: []net.Listener{tcp}, Node: node})
 		close(done)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
@@ -129,7 +129,7 @@ func resolvConf(t *testing.T, text string) string {
 }
 
 func config(resolvers string) wire.Message {
-	return wire.Message{Config: &wire.Config{Domain: "cluster.local", ServiceIP: netip.MustParseAddr("10.43.0.10"), ResolvConf: resolvers,
+	return wire.Message{Config: &wire.Config{Domain: "cluster.local", ServiceIPs: []netip.Addr{netip.MustParseAddr("10.43.0.10"), netip.MustParseAddr("fd00:43::a")}, ResolvConf: resolvers,
 		Ranges: []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16")}}}
 }
 

@@ -30,8 +30,9 @@ type Message struct {
 type Config struct {
 	Domain string         `json:"domain"` // "cluster.local"
 	Ranges []netip.Prefix `json:"ranges"` // whose reverse names are the cluster's: services and pods
-	// ServiceIP is the address by which pods reach the server.
-	ServiceIP netip.Addr `json:"serviceIP"`
+	// ServiceIPs are the addresses by which pods reach the server: one of each
+	// family that the cluster has.
+	ServiceIPs []netip.Addr `json:"serviceIPs"`
 	// ResolvConf names the resolvers for all other names; "" is none.
 	ResolvConf string `json:"resolvConf,omitempty"`
 }
@@ -71,6 +72,9 @@ type Status struct {
 	// Program is the path of the server's program; another one than the node
 	// carries is to be replaced.
 	Program string `json:"program"`
+	// At is where the server answers; one that answers elsewhere than the node
+	// wants is to be replaced, too.
+	At []netip.AddrPort `json:"at,omitempty"`
 	// Looping are resolvers that lead back to this server; they are not asked.
 	Looping []string `json:"looping,omitempty"`
 }

@@ -39,7 +39,7 @@ func (q question) forward(labels []string) Answer {
 			return empty
 		}
 		if n == 2 && labels[0] == "ns" {
-			return q.addresses(q.zone.serviceIP)
+			return q.addresses(q.zone.serviceIPs...)
 		}
 	case "pod":
 		return q.pod(labels[:n-1])
@@ -56,7 +56,7 @@ func (q question) apexRecords() Answer {
 	case dns.TypeNS:
 		ns := "ns.dns." + q.zone.domain
 		a := Answer{Found: true, Records: []dns.RR{&dns.NS{Hdr: q.header(dns.TypeNS), Ns: ns}}}
-		a.Extra = question{q.zone, ns, dns.TypeA}.addresses(q.zone.serviceIP).Records
+		a.Extra = q.glue(ns, q.zone.serviceIPs...)
 		return a
 	}
 	return empty
@@ -155,15 +155,17 @@ func (q question) ports(s *wire.Service, labels []string) Answer {
 	case n > 1:
 		return missing
 	}
-	a := missing
+	a, told := missing, map[dns.SRV]bool{}
 	matches := func(p wire.Port) bool { return p.Protocol == protocol && (n == 1 || p.Name == port) }
 	add := func(number uint16, target string, ips ...netip.Addr) {
 		if a.Found = true; n == 1 || q.qtype != dns.TypeSRV && q.qtype != dns.TypeANY {
 			return
 		}
-		a.Records = append(a.Records, &dns.SRV{Hdr: q.header(dns.TypeSRV), Priority: 0, Weight: 100, Port: number, Target: target})
-		for _, family := range []uint16{dns.TypeA, dns.TypeAAAA} {
-			a.Extra = append(a.Extra, question{q.zone, target, family}.addresses(ips...).Records...)
+		a.Extra = append(a.Extra, q.glue(target, ips...)...)
+		srv := dns.SRV{Hdr: q.header(dns.TypeSRV), Priority: 0, Weight: 100, Port: number, Target: target}
+		if !told[srv] { // an endpoint with a hostname is there once for each of its addresses
+			told[srv] = true
+			a.Records = append(a.Records, &srv)
 		}
 	}
 	for _, p := range s.Ports {
@@ -196,6 +198,14 @@ func (q question) reverse(lower string) Answer {
 		}
 	}
 	return a
+}
+
+// glue are the addresses of a name that stands in another record.
+func (q question) glue(name string, ips ...netip.Addr) (records []dns.RR) {
+	for _, family := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		records = append(records, question{q.zone, name, family}.addresses(ips...).Records...)
+	}
+	return records
 }
 
 // addresses answers with those of the family that was asked for.

@@ -10,6 +10,11 @@
 //	10.0.43.10.in-addr.arpa                  PTR   cluster IPs, endpoints of headless services
 //	dns-version.cluster.local                TXT   "1.1.0"
 //
+// Addresses of IPv6 have AAAA records, and names below ip6.arpa, in the same
+// way. A name that has addresses of one family only exists in the other as
+// well, without records: a resolver asks for both, and takes "no such name" for
+// the whole name.
+//
 // What does not exist is answered at once, with the SOA by which resolvers may
 // remember it for a moment: a pod's resolver tries each of its search domains.
 // A name that only has others below it exists, without records (RFC 8020).
@@ -38,10 +43,10 @@ const version = "1.1.0"
 
 // Zone is a picture of the cluster's names.
 type Zone struct {
-	domain    string // "cluster.local."
-	labels    int    // of domain
-	ranges    []netip.Prefix
-	serviceIP netip.Addr
+	domain     string // "cluster.local."
+	labels     int    // of domain
+	ranges     []netip.Prefix
+	serviceIPs []netip.Addr
 
 	mu struct {
 		sync.RWMutex
@@ -58,7 +63,7 @@ type pointer struct{ service, name string }
 
 // New makes an empty zone.
 func New(c wire.Config) *Zone {
-	z := &Zone{domain: dns.Fqdn(strings.ToLower(c.Domain)), ranges: c.Ranges, serviceIP: c.ServiceIP}
+	z := &Zone{domain: dns.Fqdn(strings.ToLower(c.Domain)), ranges: c.Ranges, serviceIPs: c.ServiceIPs}
 	z.labels = dns.CountLabel(z.domain)
 	z.mu.services = map[string]*wire.Service{}
 	z.mu.namespaces, z.mu.owners = map[string]bool{}, map[string]int{}

@@ -17,8 +17,8 @@ import (
 func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 func testZone() *zone.Zone {
-	z := zone.New(wire.Config{Domain: "cluster.local", ServiceIP: ip("10.43.0.10"),
-		Ranges: []netip.Prefix{netip.MustParsePrefix("10.42.0.0/16"), netip.MustParsePrefix("10.43.0.0/16"), netip.MustParsePrefix("fd00:43::/108")}})
+	z := zone.New(wire.Config{Domain: "cluster.local", ServiceIPs: []netip.Addr{ip("10.43.0.10"), ip("fd00:43::a")},
+		Ranges: []netip.Prefix{netip.MustParsePrefix("10.42.0.0/16"), netip.MustParsePrefix("10.43.0.0/16"), netip.MustParsePrefix("fd00:42::/56"), netip.MustParsePrefix("fd00:43::/108")}})
 	for _, ns := range []string{"default", "empty"} {
 		z.SetNamespace(ns, true)
 	}
@@ -28,6 +28,9 @@ func testZone() *zone.Zone {
 	sql := []wire.Port{{Name: "sql", Protocol: "tcp", Number: 5432}}
 	z.Set(&wire.Service{Namespace: "other", Name: "db", Endpoints: []wire.Endpoint{
 		{IP: ip("10.42.0.5"), Hostname: "db-0", Ports: sql}, {IP: ip("10.42.1.6"), Ports: sql}}})
+	z.Set(&wire.Service{Namespace: "other", Name: "pair", Endpoints: []wire.Endpoint{
+		{IP: ip("10.42.0.8"), Hostname: "p-0", Ports: sql}, {IP: ip("fd00:42::5"), Hostname: "p-0", Ports: sql}, {IP: ip("fd00:42::6"), Ports: sql}}})
+	z.Set(&wire.Service{Namespace: "other", Name: "six", IPs: []netip.Addr{ip("fd00:43::6")}, Ports: sql})
 	z.Set(&wire.Service{Namespace: "other", Name: "waiting"})
 	z.Set(&wire.Service{Namespace: "default", Name: "far", Target: "www.example.test"})
 	return z
@@ -81,6 +84,21 @@ func TestSpecification(t *testing.T) {
 		{"2.4.1 a name made from the address", "10-42-1-6.db.other.svc.cluster.local.", dns.TypeA, "10-42-1-6.db.other.svc.cluster.local. A 10.42.1.6"},
 		{"2.4.1 that address has a name", "10-42-0-5.db.other.svc.cluster.local.", dns.TypeA, "no such name"},
 		{"2.4.1 nobody is ready", "waiting.other.svc.cluster.local.", dns.TypeA, "no such name"},
+		{"2.3.1 of IPv6 only", "six.other.svc.cluster.local.", dns.TypeAAAA, "six.other.svc.cluster.local. AAAA fd00:43::6"},
+		{"2.3.1 IPv4 of one of IPv6 only", "six.other.svc.cluster.local.", dns.TypeA, "no records"},
+		{"2.3.2 a port at IPv6", "_sql._tcp.six.other.svc.cluster.local.", dns.TypeSRV,
+			"_sql._tcp.six.other.svc.cluster.local. SRV 0 100 5432 six.other.svc.cluster.local.\nalso six.other.svc.cluster.local. fd00:43::6"},
+		{"2.4.1 a hostname in both families", "p-0.pair.other.svc.cluster.local.", dns.TypeA, "p-0.pair.other.svc.cluster.local. A 10.42.0.8"},
+		{"2.4.1 and the other", "p-0.pair.other.svc.cluster.local.", dns.TypeAAAA, "p-0.pair.other.svc.cluster.local. AAAA fd00:42::5"},
+		{"2.4.1 headless, IPv6", "pair.other.svc.cluster.local.", dns.TypeAAAA, "pair.other.svc.cluster.local. AAAA fd00:42::5\npair.other.svc.cluster.local. AAAA fd00:42::6"},
+		{"2.4.1 a name made from IPv6", "fd00-42--6.pair.other.svc.cluster.local.", dns.TypeAAAA, "fd00-42--6.pair.other.svc.cluster.local. AAAA fd00:42::6"},
+		{"2.4.1 which has no IPv4", "fd00-42--6.pair.other.svc.cluster.local.", dns.TypeA, "no records"},
+		{"2.4.2 a port of both families, once", "_sql._tcp.pair.other.svc.cluster.local.", dns.TypeSRV,
+			"_sql._tcp.pair.other.svc.cluster.local. SRV 0 100 5432 fd00-42--6.pair.other.svc.cluster.local.\n_sql._tcp.pair.other.svc.cluster.local. SRV 0 100 5432 p-0.pair.other.svc.cluster.local.\n" +
+				"also fd00-42--6.pair.other.svc.cluster.local. fd00:42::6\nalso p-0.pair.other.svc.cluster.local. 10.42.0.8\nalso p-0.pair.other.svc.cluster.local. fd00:42::5"},
+		{"2.4.3 reverse of an endpoint, IPv6", "5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.4.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR,
+			"5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.4.0.0.0.0.d.f.ip6.arpa. PTR p-0.pair.other.svc.cluster.local."},
+		{"an IPv6 address that nobody has", "9.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.4.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR, "no such name"},
 		{"2.4.2 ports of endpoints", "_sql._tcp.db.other.svc.cluster.local.", dns.TypeSRV,
 			"_sql._tcp.db.other.svc.cluster.local. SRV 0 100 5432 10-42-1-6.db.other.svc.cluster.local.\n_sql._tcp.db.other.svc.cluster.local. SRV 0 100 5432 db-0.db.other.svc.cluster.local.\n" +
 				"also 10-42-1-6.db.other.svc.cluster.local. 10.42.1.6\nalso db-0.db.other.svc.cluster.local. 10.42.0.5"},
@@ -100,8 +118,9 @@ func TestSpecification(t *testing.T) {
 		{"no namespace", "nowhere.svc.cluster.local.", dns.TypeA, "no such name"},
 		{"the root of services", "svc.cluster.local.", dns.TypeA, "no records"},
 		{"the domain", "cluster.local.", dns.TypeA, "no records"},
-		{"who serves it", "cluster.local.", dns.TypeNS, "also ns.dns.cluster.local. 10.43.0.10\ncluster.local. NS ns.dns.cluster.local."},
+		{"who serves it", "cluster.local.", dns.TypeNS, "also ns.dns.cluster.local. 10.43.0.10\nalso ns.dns.cluster.local. fd00:43::a\ncluster.local. NS ns.dns.cluster.local."},
 		{"where that is", "ns.dns.cluster.local.", dns.TypeA, "ns.dns.cluster.local. A 10.43.0.10"},
+		{"and in the other family", "ns.dns.cluster.local.", dns.TypeAAAA, "ns.dns.cluster.local. AAAA fd00:43::a"},
 		{"an address that nobody has", "9.9.43.10.in-addr.arpa.", dns.TypePTR, "no such name"},
 	} {
 		if !z.Holds(c.name) {
