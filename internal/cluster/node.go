@@ -217,7 +217,7 @@ func (n *node) run(p *parts, dial connect, certs kubeletCerts, gaps *gapList) er
 		k, err := kubelet.New(kubelet.Options{
 			NodeName: n.name, Client: kc, RuntimeEndpoint: endpoint,
 			RootDir: filepath.Join(n.opts.DataDir, "kubelet"), PodLogsDir: filepath.Join(n.opts.DataDir, "logs", "pods"),
-			NodeIP: n.ip, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain, ClusterDNS: clusterDNS(n.state.ServiceCIDRs.Primary()),
+			NodeIPs: []netip.Addr{n.ip}, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain, ClusterDNS: clusterDNS(n.state.ServiceCIDRs.Primary()),
 			CgroupParent: cgroupParent(n.state.Instance), Owner: n.state.Instance, Logger: n.log, Ready: ready,
 		})
 		if err != nil {

@@ -144,7 +144,7 @@ func newRig(t testing.TB) *rig {
 	r.cgroups = copts.CgroupParent
 	r.opts = kubelet.Options{
 		NodeName: "n1", Client: r.client, RuntimeEndpoint: sup.Endpoint(), RootDir: filepath.Join(dir, "kubelet"), PodLogsDir: r.logs,
-		NodeIP: netip.MustParseAddr("127.0.0.1"), ServingTLS: serving.GetCertificate, ClientCA: r.pki.Pool(),
+		NodeIPs: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}, ServingTLS: serving.GetCertificate, ClientCA: r.pki.Pool(),
 		CgroupParent: copts.CgroupParent, Logger: log,
 	}
 	r.start()

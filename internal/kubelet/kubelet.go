@@ -28,6 +28,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,8 +68,9 @@ type Options struct {
 	RootDir    string // volumes and the like
 	PodLogsDir string // empty: /var/log/pods
 
-	// NodeIP is the node's address. Required.
-	NodeIP netip.Addr
+	// NodeIPs are the node's addresses: one, or one of each family, that of the
+	// cluster's primary family first. Required.
+	NodeIPs []netip.Addr
 	// Port of the server; 0: 10250.
 	Port int
 	// ServingTLS gives the server's certificate; nil: no server.
@@ -109,8 +111,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("kubelet: RuntimeEndpoint is empty")
 	case o.RootDir == "":
 		return fmt.Errorf("kubelet: RootDir is empty")
-	case !o.NodeIP.IsValid():
-		return fmt.Errorf("kubelet: NodeIP is not set")
+	case len(o.NodeIPs) == 0 || slices.ContainsFunc(o.NodeIPs, func(ip netip.Addr) bool { return !ip.IsValid() }):
+		return fmt.Errorf("kubelet: NodeIPs are not set")
 	case o.ServingTLS != nil && o.ClientCA == nil:
 		return fmt.Errorf("kubelet: ServingTLS is given without ClientCA")
 	}
@@ -213,10 +215,13 @@ func (k *Kubelet) wire() (err error) {
 	k.pods.Index(byUID, uidOf)
 	k.pods.Index(byVolumeImage, volumeImageOf)
 	k.node = node.New(node.Options{
-		Name: o.NodeName, Client: o.Client, Runtime: k.rt, IPs: []netip.Addr{o.NodeIP}, Port: o.Port, MaxPods: o.MaxPods,
+		Name: o.NodeName, Client: o.Client, Runtime: k.rt, IPs: o.NodeIPs, Port: o.Port, MaxPods: o.MaxPods,
 		Labels: o.Labels, Taints: o.RegisterWithTaints, RootDir: o.RootDir, Logger: o.Logger, Events: k.events,
 	})
-	ips := []string{o.NodeIP.String()}
+	var ips []string
+	for _, ip := range o.NodeIPs {
+		ips = append(ips, ip.String())
+	}
 	k.certificates = podcertificate.New(podcertificate.Options{
 		NodeName: o.NodeName, Client: o.Client, Node: k.node.Node, Changed: k.objectChanged,
 		Warn: func(p *v1.Pod, why error) {
@@ -444,8 +449,12 @@ func (k *Kubelet) token(ctx context.Context, p *v1.Pod, audience string, seconds
 }
 
 func (k *Kubelet) server() (*server.Server, error) {
+	var at []string
+	for _, ip := range k.opts.NodeIPs {
+		at = append(at, netip.AddrPortFrom(ip, uint16(k.opts.Port)).String())
+	}
 	return server.New(server.Options{
-		Addr: netip.AddrPortFrom(k.opts.NodeIP, uint16(k.opts.Port)).String(), Certificate: k.opts.ServingTLS, ClientCA: k.opts.ClientCA, Clients: k.opts.Clients,
+		Addrs: at, Certificate: k.opts.ServingTLS, ClientCA: k.opts.ClientCA, Clients: k.opts.Clients,
 		Client: k.opts.Client, Runtime: k.rt, Stats: k.stats().Summary, Pods: k.pods, Owner: k.opts.Owner, LogsDir: k.opts.PodLogsDir, Node: k.opts.NodeName, Logger: k.opts.Logger,
 	})
 }

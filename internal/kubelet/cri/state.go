@@ -16,7 +16,7 @@ type Sandbox struct {
 	Ready       bool
 	HostNetwork bool
 	CreatedAt   time.Time
-	IPs         []string // primary first; empty when HostNetwork or not Ready
+	IPs         []string // as the runtime tells them; empty when HostNetwork or not Ready
 }
 
 // Container is one container in the runtime, dead or alive.

@@ -54,7 +54,7 @@ var sources = Sources{
 		if ns == "default" {
 			return []*v1.Service{svc("kubernetes", "10.96.0.1", v1.ServicePort{Name: "https", Port: 443}), svc("other", "10.96.0.9", v1.ServicePort{Port: 1})}
 		}
-		return []*v1.Service{svc("my-db", "10.96.0.2", v1.ServicePort{Port: 5432, Protocol: v1.ProtocolTCP}), svc("headless", "None", v1.ServicePort{Port: 1})}
+		return []*v1.Service{svc("my-db", "10.96.0.2", v1.ServicePort{Port: 5432, Protocol: v1.ProtocolTCP}), svc("headless", "None", v1.ServicePort{Port: 1}), svc("six", "fd00:43::6", v1.ServicePort{Name: "web", Port: 80})}
 	},
 }
 
@@ -64,7 +64,7 @@ func ns(name string) *v1.Pod {
 
 func made(t *testing.T, pod *v1.Pod, c *v1.Container) map[string]string {
 	t.Helper()
-	vars, _, err := Make(t.Context(), sources, pod, c, Pod{IPs: []string{"10.0.0.1", "fd00::1"}, HostIPs: []string{"192.0.2.1"},
+	vars, _, err := Make(t.Context(), sources, pod, c, Pod{IPs: []string{"10.0.0.1", "fd00::1"}, HostIPs: []string{"192.0.2.1", "fd00::2"},
 		Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}})
 	if err != nil {
 		t.Fatal(err)
@@ -89,17 +89,18 @@ func TestMake(t *testing.T) {
 			{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "sec"}}}},
 		Env: []v1.EnvVar{
 			{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)-$(P_K)-$(LATER)-$(MY_DB_SERVICE_HOST)"}, {Name: "LATER", Value: "x"},
-			{Name: "IP", ValueFrom: field("status.podIP")}, {Name: "IPS", ValueFrom: field("status.podIPs")}, {Name: "HOST", ValueFrom: field("status.hostIP")},
+			{Name: "IP", ValueFrom: field("status.podIP")}, {Name: "IPS", ValueFrom: field("status.podIPs")}, {Name: "HOST", ValueFrom: field("status.hostIP")}, {Name: "HOSTS", ValueFrom: field("status.hostIPs")},
 			{Name: "LABEL", ValueFrom: field("metadata.labels['a']")}, {Name: "NODE", ValueFrom: field("spec.nodeName")},
 			{Name: "CPU", ValueFrom: res("limits.cpu", "1")}, {Name: "MILLI", ValueFrom: res("limits.cpu", "1m")}, {Name: "MEM", ValueFrom: res("requests.memory", "1Mi")}, {Name: "NOLIMIT", ValueFrom: res("limits.memory", "1Mi")},
 		},
 	}
 	got := made(t, ns("here"), c)
 	for k, want := range map[string]string{
-		"P_K": "v", "S": "hidden", "B": "1-v-$(LATER)-10.96.0.2", "IP": "10.0.0.1", "IPS": "10.0.0.1,fd00::1", "HOST": "192.0.2.1", "LABEL": "b", "NODE": "n",
+		"P_K": "v", "S": "hidden", "B": "1-v-$(LATER)-10.96.0.2", "IP": "10.0.0.1", "IPS": "10.0.0.1,fd00::1", "HOST": "192.0.2.1", "HOSTS": "192.0.2.1,fd00::2", "LABEL": "b", "NODE": "n",
 		"CPU": "2", "MILLI": "1500", "MEM": "100", "NOLIMIT": "1024",
 		"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT_HTTPS": "443", "KUBERNETES_PORT_443_TCP_PROTO": "tcp",
 		"MY_DB_PORT": "tcp://10.96.0.2:5432", "MY_DB_PORT_5432_TCP_ADDR": "10.96.0.2",
+		"SIX_SERVICE_HOST": "fd00:43::6", "SIX_PORT": "tcp://[fd00:43::6]:80", "SIX_PORT_80_TCP": "tcp://[fd00:43::6]:80", "SIX_PORT_80_TCP_ADDR": "fd00:43::6",
 	} {
 		if got[k] != want {
 			t.Errorf("%s is %q, want %q", k, got[k], want)

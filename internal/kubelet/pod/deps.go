@@ -52,8 +52,8 @@ type Deps struct {
 	Allocatable v1.ResourceList
 	Memory      int64
 
-	Owner         string // value of cri.LabelOwner
-	HostIPs       []string
+	Owner         string   // value of cri.LabelOwner
+	HostIPs       []string // the node's; the first is of the cluster's primary family
 	LogsDir       string
 	ClusterDomain string
 	ClusterDNS    []string

@@ -191,6 +191,7 @@ func (w *Worker) look(ctx context.Context) (next time.Time, done bool) {
 			w.observe(loop.WaitFor("container runtime", "it answers"), err, began)
 			return time.Now().Add(retry), false
 		}
+		w.deps.orderIPs(st)
 		w.state = st
 	}
 	if w.news.Swap(false) {

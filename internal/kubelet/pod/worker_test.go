@@ -55,6 +55,13 @@ func (w *world) Pod(_ *v1.Pod, container, _, reason, format string, args ...any)
 // bubble runs f in virtual time, with a pod of which spec is the YAML.
 func bubble(t *testing.T, spec string, f func(w *world)) {
 	t.Helper()
+	prepared(t, spec, func(*world) {}, f)
+}
+
+// prepared is bubble in a world that prepare has changed before the worker
+// starts.
+func prepared(t *testing.T, spec string, prepare, f func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := apitest.New(t, apitest.Options{})
 		w := &world{t: t, rt: critest.New("img:1"), client: h.Client("system:node:n1"), began: time.Now()}
@@ -80,6 +87,7 @@ func bubble(t *testing.T, spec string, f func(w *world)) {
 				Facts: func(*v1.Pod) env.Pod { return env.Pod{} }}),
 			Devices: devices, Owner: "test", HostIPs: []string{"192.0.2.1"}, LogsDir: t.TempDir(), ClusterDomain: "cluster.local", Log: slog.New(slog.DiscardHandler),
 		}
+		prepare(w)
 		worker = w.start()
 		remove := view.Handle(func(_, _ client.Object) { worker.Wake() })
 		f(w)
@@ -282,6 +290,47 @@ spec:
 			t.Errorf("bad was started %d times: its back-off was forgotten", n)
 		}
 	})
+}
+
+// TestAddresses: a pod's addresses are told in the order of the node's families,
+// whatever the runtime's, and stay when the kubelet is started again.
+func TestAddresses(t *testing.T) {
+	const four, six = "10.0.0.7", "fd00::7"
+	for _, c := range []struct{ node, told, want []string }{
+		{[]string{"192.0.2.1"}, []string{four}, []string{four}},
+		{[]string{"192.0.2.1", "fd00::1"}, []string{six, four}, []string{four, six}},
+		{[]string{"fd00::1", "192.0.2.1"}, []string{four, six}, []string{six, four}},
+		{[]string{"fd00::1"}, []string{six, "fd00::8", four}, []string{six, four}},
+		{[]string{"192.0.2.1", "fd00::1"}, []string{six}, []string{six}},
+	} {
+		t.Run(fmt.Sprint(c.node, c.told), func(t *testing.T) {
+			prepare := func(w *world) { w.rt.IPs, w.deps.HostIPs = func(int) []string { return c.told }, c.node }
+			prepared(t, `
+spec:
+  containers:
+  - {name: main, image: "img:1", command: [run]}
+`, prepare, func(w *world) {
+				check := func(when string) {
+					t.Helper()
+					s := w.after(5 * time.Second).Status
+					var pod, host []string
+					for _, ip := range s.PodIPs {
+						pod = append(pod, ip.IP)
+					}
+					for _, ip := range s.HostIPs {
+						host = append(host, ip.IP)
+					}
+					if !slices.Equal(pod, c.want) || s.PodIP != c.want[0] || !slices.Equal(host, c.node) || s.HostIP != c.node[0] {
+						t.Errorf("%s: the pod has %s %v on %s %v, want %v on %v", when, s.PodIP, pod, s.HostIP, host, c.want, c.node)
+					}
+				}
+				check("at first")
+				w.stop()
+				w.start()
+				check("started again")
+			})
+		})
+	}
 }
 
 func TestLiveness(t *testing.T) {

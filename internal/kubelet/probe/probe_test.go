@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+	healthserver "google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -110,6 +113,40 @@ func TestHTTP(t *testing.T) {
 		cancel()
 		if r != want.r || !strings.Contains(msg, want.msg) {
 			t.Errorf("%s: %v %q, want %v %q", path, r, msg, want.r, want.msg)
+		}
+	}
+}
+
+// TestIPv6: an address of IPv6 is asked as one of IPv4 is, by each kind of probe.
+func TestIPv6(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if want := net.JoinHostPort("::1", strconv.Itoa(port)); r.Host != want {
+			t.Errorf("asked for %s, want %s", r.Host, want)
+		}
+	})}
+	go web.Serve(l)
+	defer web.Close()
+	rpc, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	health := grpc.NewServer()
+	healthpb.RegisterHealthServer(health, healthserver.NewServer())
+	go health.Serve(rpc)
+	defer health.Stop()
+	for name, h := range map[string]v1.ProbeHandler{
+		"HTTP":         {HTTPGet: &v1.HTTPGetAction{Path: "/", Port: intstr.FromInt(port)}},
+		"HTTP by host": {HTTPGet: &v1.HTTPGetAction{Host: "::1", Path: "/", Port: intstr.FromInt(port)}},
+		"TCP":          {TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}},
+		"gRPC":         {GRPC: &v1.GRPCAction{Port: int32(rpc.Addr().(*net.TCPAddr).Port)}},
+	} {
+		if r, msg := Check(t.Context(), h, time.Minute, Target{Host: "::1"}); r != Success {
+			t.Errorf("%s: %v %q", name, r, msg)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,8 +41,7 @@ const masters = "system:masters"
 
 // Options of a Server.
 type Options struct {
-	Addr     string // host:port
-	Listener net.Listener
+	Addrs []string // each host:port
 	// Certificate is the server's own.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	ClientCA    *x509.CertPool
@@ -115,22 +115,24 @@ func (s *Server) Handler() http.Handler {
 	return outer
 }
 
-// Run answers until ctx ends.
+// Run answers at every address until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
-	l := s.opts.Listener
-	if l == nil {
-		var err error
-		if l, err = listen(ctx, s.opts.Addr); err != nil {
-			return err
-		}
-	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
 	defer stop()
-	err := s.http.ServeTLS(l, "", "")
-	if errors.Is(err, http.ErrServerClosed) {
-		return context.Cause(ctx)
+	var serving sync.WaitGroup
+	for _, addr := range s.opts.Addrs {
+		serving.Go(func() {
+			l, err := listen(ctx, addr)
+			if err == nil {
+				err = s.http.ServeTLS(l, "", "")
+			}
+			cancel(err) // of those after the first nobody hears: they end with it
+		})
 	}
-	return err
+	serving.Wait()
+	return context.Cause(ctx)
 }
 
 // listen waits for its address: that of the node's bridge comes up with the

@@ -1,11 +1,18 @@
 package server
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/setpoint-project/setpoint/internal/pki"
 )
 
 func TestLogOptions(t *testing.T) {
@@ -34,6 +41,50 @@ func TestWanted(t *testing.T) {
 	}
 	if _, err := wanted(url.Values{"tty": {"1"}}); err == nil {
 		t.Error("no stream at all was taken")
+	}
+}
+
+// TestBothFamilies: it answers at each of its addresses, until it is to end.
+func TestBothFamilies(t *testing.T) {
+	authority, err := pki.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.KubeletServing("n", []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+	at := []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	s, err := New(Options{Addrs: at, ClientCA: authority.Pool(),
+		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.TLS(), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool()}}}
+	for _, addr := range at {
+		for {
+			resp, err := c.Get("https://" + addr + "/healthz")
+			if err == nil {
+				resp.Body.Close()
+				break
+			}
+			if t.Context().Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Fatal(err)
+			}
+		}
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
 	}
 }
 

@@ -33,6 +33,9 @@ type Runtime struct {
 	// Fail, when not nil, may make a call fail: it is asked with the name of
 	// each call that changes something.
 	Fail func(call string) error
+	// IPs, when not nil, are the addresses that a sandbox gets, in the order in
+	// which they are told; serial counts sandboxes.
+	IPs func(serial int) []string
 
 	mu         sync.Mutex
 	serial     int
@@ -175,6 +178,15 @@ func (r *Runtime) RunPodSandbox(_ context.Context, in *runtimeapi.RunPodSandboxR
 		Network: &runtimeapi.PodSandboxNetworkStatus{Ip: fmt.Sprintf("10.0.0.%d", r.serial)},
 		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{
 			Options: in.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()}}}
+	if r.IPs != nil {
+		for i, ip := range r.IPs(r.serial) {
+			if i == 0 {
+				st.Network.Ip = ip
+			} else {
+				st.Network.AdditionalIps = append(st.Network.AdditionalIps, &runtimeapi.PodIP{Ip: ip})
+			}
+		}
+	}
 	r.sandboxes[id] = st
 	r.tellLocked(st, id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: id}, nil
