@@ -120,7 +120,7 @@ func (c *controlPlane) servingCertificate() (*pki.Pair, error) {
 			}
 		}
 	}
-	return c.authority.APIServer(net.IP(c.state.apiServiceIP().AsSlice()), clusterDomain, nil, ips)
+	return c.authority.APIServer([]net.IP{net.IP(c.state.apiServiceIP().AsSlice())}, clusterDomain, nil, ips)
 }
 
 // run serves until p's context ends, then ends requests and watches in good

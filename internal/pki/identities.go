@@ -67,20 +67,17 @@ func kubeletProfile(node string, ips []net.IP) Profile {
 }
 
 // APIServer is what the API server serves with. Names and addresses of this
-// machine's loopback and the names that pods know are always in it; serviceIP
-// is the cluster IP of the service default/kubernetes.
-func (a *Authority) APIServer(serviceIP net.IP, clusterDomain string, extraNames []string, extraIPs []net.IP) (*Pair, error) {
+// machine's loopback and the names that pods know are always in it; serviceIPs
+// are the cluster IPs of the service default/kubernetes.
+func (a *Authority) APIServer(serviceIPs []net.IP, clusterDomain string, extraNames []string, extraIPs []net.IP) (*Pair, error) {
 	p := Profile{
 		CommonName: "kube-apiserver",
 		DNSNames: []string{
 			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 			"kubernetes.default.svc." + clusterDomain,
 		},
-		IPs:    []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		IPs:    append([]net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, serviceIPs...),
 		Server: true,
-	}
-	if serviceIP != nil {
-		p.IPs = append(p.IPs, serviceIP)
 	}
 	for _, n := range extraNames {
 		if !slices.Contains(p.DNSNames, n) {

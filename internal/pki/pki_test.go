@@ -48,7 +48,7 @@ func issueAll(a *Authority) error {
 		func() (*Pair, error) { return a.Node("n1") },
 		func() (*Pair, error) { return a.KubeletServing("n1", []net.IP{net.IPv4(10, 0, 0, 1)}) },
 		func() (*Pair, error) {
-			return a.APIServer(net.IPv4(10, 96, 0, 1), "cluster.local", []string{"box"}, []net.IP{net.IPv4(10, 0, 0, 1)})
+			return a.APIServer([]net.IP{net.IPv4(10, 96, 0, 1), net.ParseIP("fd00:96::1")}, "cluster.local", []string{"box"}, []net.IP{net.IPv4(10, 0, 0, 1)})
 		},
 	} {
 		if _, err := f(); err != nil {
@@ -143,7 +143,7 @@ func TestIdentities(t *testing.T) {
 func TestServingCertificateFollowsNames(t *testing.T) {
 	a := open(t, t.TempDir())
 	service := net.IPv4(10, 96, 0, 1)
-	one, err := a.APIServer(service, "cluster.local", nil, nil)
+	one, err := a.APIServer([]net.IP{service}, "cluster.local", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestServingCertificateFollowsNames(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	two, err := a.APIServer(service, "cluster.local", []string{"box.example"}, []net.IP{net.IPv4(10, 9, 8, 7)})
+	two, err := a.APIServer([]net.IP{service}, "cluster.local", []string{"box.example"}, []net.IP{net.IPv4(10, 9, 8, 7)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestServingCertificateFollowsNames(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	three, err := a.APIServer(service, "cluster.local", nil, nil)
+	three, err := a.APIServer([]net.IP{service}, "cluster.local", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
