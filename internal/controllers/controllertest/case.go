@@ -22,7 +22,8 @@
 //   - crashes: the first before or after the k-th write, where k runs through
 //     all writes of the good play as seeds go on, then others at random; the
 //     loops are then made anew and know nothing;
-//   - in every fifth seed, two copies of the loops at once.
+//   - in every fourth seed, two copies of the loops at once, each with faults of
+//     its own (-copies 2: in all).
 //
 // Then the faults end, the world settles, and the end must be the same text in
 // both plays. After that, a quarter of an hour must pass without a
@@ -30,7 +31,8 @@
 //
 // A failure names its seed; go test -run TestConverges -seed N plays it again,
 // -runs N plays more. `make nightly` plays ten thousand seeds of every loop, by
-// SETPOINT_SEEDS, SETPOINT_FIRST_SEED and SETPOINT_PROCESSES.
+// SETPOINT_SEEDS, SETPOINT_FIRST_SEED and SETPOINT_PROCESSES; SETPOINT_COPIES=2
+// gives every seed two copies of the loops.
 package controllertest
 
 import (

@@ -81,8 +81,9 @@ func play(t *testing.T, c Case, seed uint64, writes int) (r result) {
 			TB: t, Seed: seed, Rand: rand.New(rand.NewPCG(seed, 1)), Client: h.Client("tester"),
 			Faulty: writes > 0, Copies: 1,
 		}
-		if w.Faulty && !c.Single && seed%5 == 4 {
-			w.Copies = 2
+		copies, nth := copiesOf(t, seed)
+		if w.Faulty && !c.Single {
+			w.Copies = copies
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
@@ -94,7 +95,10 @@ func play(t *testing.T, c Case, seed uint64, writes int) (r result) {
 		c.Start(w)
 		var stages []*stage
 		for i := range w.Copies {
-			s := &stage{c: c, w: w, inner: h.Client("loops"), rnd: rand.New(rand.NewPCG(seed, uint64(2+i))), writes: writes, calm: writes == 0}
+			s := &stage{
+				c: c, w: w, copy: i, nth: nth, inner: h.Client("loops"),
+				rnd: rand.New(rand.NewPCG(seed, uint64(2+i))), writes: writes, calm: writes == 0,
+			}
 			stages = append(stages, s)
 			wg.Go(func() { s.run(ctx) })
 		}
@@ -133,6 +137,8 @@ func play(t *testing.T, c Case, seed uint64, writes int) (r result) {
 type stage struct {
 	c      Case
 	w      *World
+	copy   int // which one, from 0 on
+	nth    int // the seed is among those with as many copies
 	inner  client.Interface
 	rnd    *rand.Rand
 	writes int
@@ -156,7 +162,7 @@ func (s *stage) live(ctx context.Context, life int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	faults := s.c.Faults
-	faults.Seed = s.w.Seed<<8 | uint64(life)
+	faults.Seed = s.w.Seed<<8 | uint64(s.copy)<<7 | uint64(life)
 	faulty := client.WithFaults(s.inner, faults)
 	faulty.OnWrite(func(w client.Write) {
 		s.w.mu.Lock()
@@ -179,14 +185,14 @@ func (s *stage) live(ctx context.Context, life int) {
 	faulty.Close()
 }
 
-// crash says before or after which write of a life to crash; 0 is none. First
-// lives crash at each write in turn as seeds go on.
+// crash says before or after which write of a life to crash; 0 is none. The
+// first copy's first lives crash at each write in turn as seeds go on.
 func (s *stage) crash(life int) (at int, before bool) {
 	switch {
 	case life >= lives:
 		return 0, false
-	case life == 0:
-		return 1 + int(s.w.Seed)%s.writes, int(s.w.Seed)/s.writes%2 == 0
+	case life == 0 && s.copy == 0:
+		return 1 + s.nth%s.writes, s.nth/s.writes%2 == 0
 	}
 	return 1 + s.rnd.IntN(2*s.writes), s.rnd.IntN(2) == 0
 }

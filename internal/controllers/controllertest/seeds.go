@@ -13,6 +13,7 @@ import (
 var (
 	onlySeed = flag.Int64("seed", -1, "play this seed only")
 	moreRuns = flag.Int("runs", 0, "play this many seeds")
+	copies   = flag.Int("copies", 0, "of the loops at once, in every seed")
 )
 
 // What nights are told by: most packages know no such flags.
@@ -20,7 +21,28 @@ const (
 	seedsVariable     = "SETPOINT_SEEDS"      // how many seeds
 	firstVariable     = "SETPOINT_FIRST_SEED" // from which on
 	processesVariable = "SETPOINT_PROCESSES"  // by how many processes; 1 is this one
+	copiesVariable    = "SETPOINT_COPIES"     // how many copies of the loops, in every seed
 )
+
+// doubled is which of so many seeds has two copies of the loops.
+const doubled = 4
+
+// copiesOf says how many copies of the loops a seed has, and how many seeds
+// before it have as many.
+func copiesOf(t *testing.T, seed uint64) (n, nth int) {
+	t.Helper()
+	all := *copies
+	if all == 0 {
+		all = int(number(t, copiesVariable))
+	}
+	switch {
+	case all > 0:
+		return all, int(seed)
+	case seed%doubled == doubled-1:
+		return 2, int(seed / doubled)
+	}
+	return 1, int(seed - seed/doubled)
+}
 
 // seeds says which seeds are played, where a Case asks for runs of them.
 func seeds(t *testing.T, runs int) (first, n uint64) {
