@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,19 +17,8 @@ import (
 	"time"
 
 	"github.com/setpoint-project/setpoint/internal/pki"
+	"github.com/setpoint-project/setpoint/test/freeport"
 )
-
-// freePort is a port that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
 
 // start runs one of the programs for as long as the test.
 func start(t *testing.T, run func(context.Context, []string, io.Writer, io.Writer) error, args ...string) {
@@ -89,7 +77,7 @@ func get(t *testing.T, url string) *http.Request {
 }
 
 func TestEtcd(t *testing.T) {
-	at := "http://127.0.0.1:" + freePort(t)
+	at := fmt.Sprint("http://127.0.0.1:", freeport.Port(t))
 	start(t, RunEtcd, "--listen-client-urls="+at, "--listen-peer-urls=http://127.0.0.1:0", "--data-dir=/nowhere", "--advertise-client-urls="+at, "--unsafe-no-fsync=true")
 	code, body := ask(t, http.DefaultClient, get(t, at+"/health"))
 	var health struct{ Health string }
@@ -135,7 +123,7 @@ func certs(t *testing.T) (dir string, client tls.Certificate) {
 // out as it is told.
 func TestAPIServer(t *testing.T) {
 	dir, admin := certs(t)
-	port := freePort(t)
+	port := fmt.Sprint(freeport.Port(t))
 	in := func(name string) string { return filepath.Join(dir, name) }
 	start(t, RunAPIServer, "--allow-privileged=true", "--authorization-mode=RBAC", "--bind-address=127.0.0.1", "--cert-dir="+dir,
 		"--client-ca-file="+in("client-ca.crt"), "--disable-admission-plugins=ServiceAccount", "--etcd-servers=http://127.0.0.1:1", "--secure-port="+port,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/setpoint-project/setpoint/test/freeport"
 )
 
 // operatorDir is examples/postgres-operator, written with controller-runtime.
@@ -63,12 +64,7 @@ func TestOperator(t *testing.T) {
 	t.Cleanup(func() {
 		tryKubectl(t, "", "delete", "-f", operatorDir+"/config/crd.yaml", "-f", operatorDir+"/config/webhooks.yaml")
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	l.Close()
+	at := fmt.Sprint("127.0.0.1:", freeport.Port(t))
 	var said bytes.Buffer
 	operator := exec.Command(program, "--home", ns, "--webhook-url", "https://"+at)
 	operator.Stdout, operator.Stderr = &said, &said

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/dns/feed"
 	"github.com/setpoint-project/setpoint/internal/dns/server"
 	"github.com/setpoint-project/setpoint/internal/dns/wire"
+	"github.com/setpoint-project/setpoint/test/freeport"
 )
 
 // TestMain is the DNS server when the test's program is started as one.
@@ -64,10 +66,7 @@ func newWorld(t *testing.T) *world {
 	w.dir, err = os.MkdirTemp("", "sp-") // a socket's path is short
 	w.must(err)
 	t.Cleanup(func() { os.RemoveAll(w.dir) })
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	free.Close()
-	at := netip.MustParseAddrPort(free.Addr().String())
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), freeport.Port(t))
 	w.opts = feed.Options{Client: w.c, Node: "n1", Socket: filepath.Join(w.dir, "s"), LogFile: filepath.Join(w.dir, "log"),
 		Listen: []netip.AddrPort{at, netip.AddrPortFrom(netip.IPv6Loopback(), at.Port())},
 		Config: wire.Config{Domain: "cluster.local", Ranges: []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16")}}}
@@ -137,6 +136,7 @@ func (w *world) untilAt(at netip.AddrPort, name, want string) {
 		answer, err := dns.Exchange(m, at.String())
 		switch {
 		case err != nil || answer.Rcode == dns.RcodeServerFailure:
+			pause() // the server wants the processor too
 			continue
 		case answer.Rcode == dns.RcodeNameError:
 			got = ""
@@ -149,6 +149,8 @@ func (w *world) untilAt(at netip.AddrPort, name, want string) {
 	}
 	w.t.Fatalf("at %s %s has %q, want %q; gaps: %v", at, name, got, want, w.feed.Gaps())
 }
+
+func pause() { time.Sleep(5 * time.Millisecond) }
 
 func (w *world) create(res client.Resource, obj client.Object) {
 	w.t.Helper()
@@ -205,6 +207,7 @@ func TestFeed(t *testing.T) {
 	w.program("two")
 	w.start()
 	for w.pid() == second && t.Context().Err() == nil {
+		pause()
 	}
 	w.until("meanwhile.default.svc.cluster.local.", "c.example.test.")
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/setpoint-project/setpoint/internal/pki"
+	"github.com/setpoint-project/setpoint/test/freeport"
 )
 
 func TestLogOptions(t *testing.T) {
@@ -54,12 +56,7 @@ func TestBothFamilies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	free.Close()
+	port := fmt.Sprint(freeport.Port(t))
 	at := []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
 	s, err := New(Options{Addrs: at, ClientCA: authority.Pool(),
 		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.TLS(), nil }})
@@ -77,7 +74,12 @@ func TestBothFamilies(t *testing.T) {
 				resp.Body.Close()
 				break
 			}
-			if t.Context().Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) {
+			select {
+			case err := <-done:
+				t.Fatalf("it ended by itself: %v", err)
+			case <-time.After(time.Millisecond):
+			}
+			if !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Fatal(err)
 			}
 		}
