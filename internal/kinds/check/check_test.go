@@ -63,12 +63,16 @@ func TestUnique(t *testing.T) {
 func TestNoPathsForTheValid(t *testing.T) {
 	p := field.NewPath("spec")
 	var c Errors
-	if n := testing.AllocsPerRun(100, func() {
-		c.Label(p, "a", "abc")
-		c.NotEmpty(p, "b", "x")
-		c.Port(p, "c", 80)
-		OneOf(&c, p, "d", "A", "B", "A")
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
+	least := 1.0 // of some tries: others in this process may allocate meanwhile
+	for range 10 {
+		least = min(least, testing.AllocsPerRun(100, func() {
+			c.Label(p, "a", "abc")
+			c.NotEmpty(p, "b", "x")
+			c.Port(p, "c", 80)
+			OneOf(&c, p, "d", "A", "B", "A")
+		}))
+	}
+	if least > 0 {
+		t.Errorf("%v allocations", least)
 	}
 }

@@ -164,14 +164,18 @@ func TestNothingCostsNothing(t *testing.T) {
 	h := dynamic.New(dynamic.Config{})
 	ctx, r := context.Background(), &admission.Request{}
 	plugins := []admission.Plugin{h.Mutating(), h.Validating(), h.Policies()}
-	if n := testing.AllocsPerRun(100, func() {
-		for _, p := range plugins {
-			if p.Admit(ctx, r) != nil || p.Validate(ctx, r) != nil {
-				t.Fatal("refused")
+	least := 1.0 // of some tries: others in this process may allocate meanwhile
+	for range 10 {
+		least = min(least, testing.AllocsPerRun(100, func() {
+			for _, p := range plugins {
+				if p.Admit(ctx, r) != nil || p.Validate(ctx, r) != nil {
+					t.Fatal("refused")
+				}
 			}
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		}))
+	}
+	if least > 0 {
+		t.Errorf("%v allocations", least)
 	}
 }
 
