@@ -20,11 +20,18 @@ import (
 // way to send it a request as one of those for whom it wrote a kubeconfig.
 func serve(t *testing.T) (as func(who, method, path, body string) (code int, answer string)) {
 	t.Helper()
+	return serveWith(t, Options{})
+}
+
+// serveWith does as serve, with options. A patch is a merge patch.
+func serveWith(t *testing.T, o Options) (as func(who, method, path, body string) (code int, answer string)) {
+	t.Helper()
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan Info, 1), make(chan error, 1)
 	go func() {
-		ended <- RunServer(ctx, Options{DataDir: dir, InMemory: true, Listen: "127.0.0.1:0", Ready: func(i Info) { ready <- i }})
+		o.DataDir, o.InMemory, o.Listen, o.Ready = dir, true, "127.0.0.1:0", func(i Info) { ready <- i }
+		ended <- RunServer(ctx, o)
 	}()
 	select {
 	case <-ready:
@@ -50,6 +57,9 @@ func serve(t *testing.T) (as func(who, method, path, body string) (code int, ans
 		req, err := http.NewRequestWithContext(t.Context(), method, cfg.Host+path, bytes.NewReader([]byte(body)))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if method == http.MethodPatch {
+			req.Header.Set("Content-Type", "application/merge-patch+json")
 		}
 		res, err := c.Do(req)
 		if err != nil {

@@ -45,7 +45,7 @@ func (c *controlPlane) openServer() error {
 	if err != nil {
 		return err
 	}
-	allocator, err := admission.NewServiceAllocator(c.state.ServiceCIDRs.Primary(), c.get, c.list)
+	allocator, err := admission.NewServiceAllocator(c.state.ServiceCIDRs, c.get, c.list)
 	if err != nil {
 		return err
 	}

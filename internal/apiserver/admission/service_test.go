@@ -21,15 +21,22 @@ type server struct {
 	uids int
 }
 
-func newServer(t *testing.T, cidr string) *server {
+func newServer(t *testing.T, cidrs ...string) *server {
 	t.Helper()
 	s := &server{t: t, w: world{}}
-	s.restart(cidr)
+	s.restart(cidrs...)
 	return s
 }
 
-func (s *server) restart(cidr string) {
-	a, err := NewServiceAllocator(netip.MustParsePrefix(cidr), s.w.get, s.w.list)
+func prefixes(cidrs ...string) (out []netip.Prefix) {
+	for _, text := range cidrs {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}
+
+func (s *server) restart(cidrs ...string) {
+	a, err := NewServiceAllocator(prefixes(cidrs...), s.w.get, s.w.list)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -110,7 +117,11 @@ func run(fs []func()) {
 
 // taken is how many addresses and ports are held.
 func (s *server) taken() [2]int {
-	return [2]int{len(s.a.mu.ips.owner), len(s.a.mu.nodes.owner)}
+	ips := 0
+	for _, p := range s.a.mu.ips {
+		ips += len(p.owner)
+	}
+	return [2]int{ips, len(s.a.mu.nodes.owner)}
 }
 
 func (s *server) wantTaken(ips, ports int) {
@@ -151,10 +162,12 @@ func TestClusterIP(t *testing.T) {
 	}
 	_, err := s.write("b", withIP(a.Spec.ClusterIP))
 	wantRefused(t, err, 422, `Service "b" is invalid: spec.clusterIPs: Invalid value: ["`+a.Spec.ClusterIP+`"]: failed to allocate IP `+a.Spec.ClusterIP+`: provided IP is already allocated`)
-	for _, out := range []string{"10.97.0.1", "10.96.0.0", "10.96.255.255", "fd00::1"} {
+	for _, out := range []string{"10.97.0.1", "10.96.0.0", "10.96.255.255"} {
 		_, err = s.write("b", withIP(out))
 		wantRefused(t, err, 422, "is not in the valid range. The range of valid IPs is 10.96.0.0/16")
 	}
+	_, err = s.write("b", withIP("fd00::1"))
+	wantRefused(t, err, 422, `spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured on this cluster`)
 	if _, err := s.write("bad", withIP("nonsense")); err != nil {
 		t.Errorf("what is no address is for validation to refuse, got %v", err)
 	}
@@ -341,22 +354,35 @@ func TestFamilies(t *testing.T) {
 
 // Whatever is done, what is taken is exactly what the services hold.
 func TestRandomWalk(t *testing.T) {
+	t.Run("one family", func(t *testing.T) { randomWalk(t, "10.0.0.0/27") })
+	t.Run("two families", func(t *testing.T) { randomWalk(t, "10.0.0.0/27", "fd00::/123") })
+}
+
+func randomWalk(t *testing.T, cidrs ...string) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	s := newServer(t, "10.0.0.0/27")
-	kinds := []corev1.ServiceType{"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}
+	s := newServer(t, cidrs...)
+	policies := []corev1.IPFamilyPolicy{"SingleStack", "PreferDualStack", "RequireDualStack"}
+	random := func() func(*corev1.Service) {
+		return func(svc *corev1.Service) {
+			svc.Spec.Type = []corev1.ServiceType{"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}[rng.IntN(4)]
+			if svc.Spec.Type != "ExternalName" && rng.IntN(2) == 0 {
+				svc.Spec.IPFamilyPolicy = &policies[rng.IntN(3)]
+			}
+		}
+	}
 	for step := range 2000 {
 		name := fmt.Sprint("s", rng.IntN(40))
 		switch {
 		case rng.IntN(3) == 0 && s.old(name) != nil:
 			s.delete(name)
 		case rng.IntN(5) == 0:
-			if r, _, err := s.admit(name, ofType(kinds[rng.IntN(4)])); err == nil {
+			if r, _, err := s.admit(name, random()); err == nil {
 				run(r.Rollback)
 			}
 		default:
-			_, _ = s.write(name, ofType(kinds[rng.IntN(4)])) // may be full
+			_, _ = s.write(name, random()) // may be full
 		}
 		if s.a.mu.ips == nil {
 			continue
@@ -365,7 +391,7 @@ func TestRandomWalk(t *testing.T) {
 		for _, o := range s.w {
 			for _, n := range s.a.numbersOf(o.(*corev1.Service)) {
 				if held[n] {
-					t.Fatalf("step %d: two services hold %d", step, n.n)
+					t.Fatalf("step %d: two services hold %v", step, n.n)
 				}
 				held[n] = true
 			}
@@ -377,9 +403,9 @@ func TestRandomWalk(t *testing.T) {
 }
 
 func TestRangeIsChecked(t *testing.T) {
-	for _, cidr := range []string{"fd00::/108", "10.0.0.0/31", "10.0.0.0/8"} {
-		if _, err := NewServiceAllocator(netip.MustParsePrefix(cidr), nil, nil); err == nil {
-			t.Errorf("%s was accepted", cidr)
+	for _, cidrs := range [][]string{{}, {"fd00::/107"}, {"fd00::/127"}, {"10.0.0.0/31"}, {"10.0.0.0/8"}, {"10.0.0.0/16", "10.1.0.0/16"}, {"10.0.0.0/16", "fd00::/64"}, {"10.0.0.0/16", "fd00::/112", "fd01::/112"}} {
+		if _, err := NewServiceAllocator(prefixes(cidrs...), nil, nil); err == nil {
+			t.Errorf("%s was accepted", cidrs)
 		}
 	}
 }
@@ -457,5 +483,60 @@ func TestReservedAddresses(t *testing.T) {
 	delete(s.w, "ipaddresses//10.0.0.3")
 	if got := s.must("more", nil).Spec.ClusterIP; got != "10.0.0.3" {
 		t.Errorf("cluster IP %s once it is free", got)
+	}
+}
+
+// What a service had in its second family is free once it gives it up, and not
+// before that is stored.
+func TestSecondAddressIsReleased(t *testing.T) {
+	s := newServer(t, "10.0.0.0/24", "fd00::/120")
+	both, one := corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack
+	a := s.must("a", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &both })
+	second := a.Spec.ClusterIPs[1]
+	s.wantTaken(2, 0)
+	r, _, err := s.admit("a", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &one })
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(r.Rollback)
+	_, err = s.write("b", withIP(second))
+	wantRefused(t, err, 422, "failed to allocate IP "+second+": provided IP is already allocated")
+	if a := s.must("a", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &one }); len(a.Spec.ClusterIPs) != 1 || len(a.Spec.IPFamilies) != 1 {
+		t.Errorf("as SingleStack: %v", a.Spec)
+	}
+	s.wantTaken(1, 0)
+	if b := s.must("b", withIP(second)); b.Spec.IPFamilies[0] != "IPv6" || len(b.Spec.IPFamilies) != 1 {
+		t.Errorf("by an address of the second family: %v", b.Spec)
+	}
+	// What is spelled otherwise is the same address.
+	_, err = s.write("c", withIP(netip.MustParseAddr(second).StringExpanded()))
+	wantRefused(t, err, 422, "provided IP is already allocated")
+	s.restart("10.0.0.0/24", "fd00::/120")
+	_, err = s.write("c", withIP(second))
+	wantRefused(t, err, 422, "provided IP is already allocated")
+	s.delete("b")
+	s.must("c", withIP(second))
+}
+
+// A service that prefers two families gets its second when it asks for it after
+// the cluster has got one, and not by any other update.
+func TestClusterGetsASecondFamily(t *testing.T) {
+	prefer := corev1.IPFamilyPolicyPreferDualStack
+	s := newServer(t, "10.0.0.0/24")
+	s.must("a", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &prefer })
+	s.restart("10.0.0.0/24", "fd00::/120")
+	if a := s.must("a", func(s *corev1.Service) { s.Labels = map[string]string{"x": "y"} }); len(a.Spec.ClusterIPs) != 1 {
+		t.Errorf("by another update: %v", a.Spec.ClusterIPs)
+	}
+	s.cidr("more", "fd01::/64", "True")
+	s.cidr("huge", "fd02::/63", "True")
+	_, err := s.write("b", withIP("fd02::7"))
+	wantRefused(t, err, 422, "The range of valid IPs is fd00::/120, fd01::/64")
+	a := s.must("a", func(s *corev1.Service) { s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "fd01::ffff:ffff:ffff:ffff") })
+	if len(a.Spec.ClusterIPs) != 2 || len(a.Spec.IPFamilies) != 2 {
+		t.Errorf("once it asks for one: %v", a.Spec)
+	}
+	if b := s.must("b", withIP("fd00::ff")); b.Spec.ClusterIP != "fd00::ff" {
+		t.Errorf("the last of a range of IPv6: %v", b.Spec)
 	}
 }

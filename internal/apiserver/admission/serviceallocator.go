@@ -37,14 +37,14 @@ import (
 type ServiceAllocator struct {
 	get   GetFunc
 	list  ListFunc
-	cidr  netip.Prefix
-	ports [2]int // first and last node port
+	cidrs []netip.Prefix // of the primary family first
+	ports [2]int         // first and last node port
 	mutateOnly
 
 	mu struct {
 		sync.Mutex
-		ips     *pool // addresses as numbers; nil before the services were read
-		nodes   *pool // offsets from ports[0]
+		ips     map[corev1.IPFamily]*pool // addresses as numbers; nil before the services were read
+		nodes   *pool                     // offsets from ports[0]
 		tickets uint64
 	}
 }
@@ -57,12 +57,17 @@ const (
 
 var services = client.Resource{Version: "v1", Resource: "services"}
 
-// NewServiceAllocator allocates addresses in cidr, which must be IPv4.
-func NewServiceAllocator(cidr netip.Prefix, get GetFunc, list ListFunc) (*ServiceAllocator, error) {
-	if !cidr.Addr().Is4() || cidr.Bits() > 30 || cidr.Bits() < 12 {
-		return nil, fmt.Errorf("service range %s: want an IPv4 range between /12 and /30", cidr)
+// NewServiceAllocator allocates addresses in cidrs: one, or one of each family,
+// the primary first.
+func NewServiceAllocator(cidrs []netip.Prefix, get GetFunc, list ListFunc) (*ServiceAllocator, error) {
+	if err := validServiceRanges(cidrs); err != nil {
+		return nil, err
 	}
-	return &ServiceAllocator{get: get, list: list, cidr: cidr.Masked(), ports: [2]int{FirstNodePort, LastNodePort}}, nil
+	a := &ServiceAllocator{get: get, list: list, ports: [2]int{FirstNodePort, LastNodePort}}
+	for _, p := range cidrs {
+		a.cidrs = append(a.cidrs, p.Masked())
+	}
+	return a, nil
 }
 
 // Name implements Plugin.
@@ -80,8 +85,8 @@ func (a *ServiceAllocator) loadLocked(ctx context.Context) error {
 		return nil
 	}
 	ports := a.ports[1] - a.ports[0] + 1
-	a.mu.ips = newPool(spanOf(a.cidr))
-	a.mu.nodes = newPool(span{0, min(max(16, ports/32), 128, ports), ports})
+	a.mu.ips = map[corev1.IPFamily]*pool{corev1.IPv4Protocol: newPool(), corev1.IPv6Protocol: newPool()}
+	a.mu.nodes = newPool(span{static: min(max(16, ports/32), 128, ports), size: ports})
 	err := a.compareLocked(ctx)
 	if err != nil {
 		a.mu.ips, a.mu.nodes = nil, nil
@@ -100,8 +105,8 @@ func (a *ServiceAllocator) compareLocked(ctx context.Context) error {
 	for _, obj := range list {
 		alive[string(obj.GetUID())] = true
 	}
-	for _, p := range []*pool{a.mu.ips, a.mu.nodes} {
-		maps.DeleteFunc(p.owner, func(_ int, owner string) bool { return !isTicket(owner) && !alive[owner] })
+	for _, p := range []*pool{a.mu.ips[corev1.IPv4Protocol], a.mu.ips[corev1.IPv6Protocol], a.mu.nodes} {
+		maps.DeleteFunc(p.owner, func(_ num, owner string) bool { return !isTicket(owner) && !alive[owner] })
 	}
 	for _, obj := range list {
 		if svc, ok := obj.(*corev1.Service); ok {
@@ -116,15 +121,15 @@ func (a *ServiceAllocator) compareLocked(ctx context.Context) error {
 // number is one thing allocated.
 type number struct {
 	pool *pool
-	n    int
+	n    num
 }
 
-// numbersOf lists what a service holds. Addresses of another family and ports
-// outside of the range (which may have been another once) are nobody's business.
+// numbersOf lists what a service holds. Ports outside of the range (which may
+// have been another once) are nobody's business.
 func (a *ServiceAllocator) numbersOf(svc *corev1.Service) (out []number) {
 	for _, s := range svc.Spec.ClusterIPs {
-		if ip, err := netip.ParseAddr(s); err == nil && ip.Is4() {
-			out = append(out, number{a.mu.ips, int(toUint(ip))})
+		if ip, err := netip.ParseAddr(s); err == nil {
+			out = append(out, number{a.mu.ips[familyOf(ip)], numOf(ip)})
 		}
 	}
 	add := func(port int32) {
@@ -139,12 +144,12 @@ func (a *ServiceAllocator) numbersOf(svc *corev1.Service) (out []number) {
 	return out
 }
 
-func (a *ServiceAllocator) portOffset(port int32) (int, error) {
+func (a *ServiceAllocator) portOffset(port int32) (num, error) {
 	n := int(port) - a.ports[0]
 	if port == 0 || n < 0 || int(port) > a.ports[1] {
-		return 0, fmt.Errorf("provided port is not in the valid range. The range of valid ports is %d-%d", a.ports[0], a.ports[1])
+		return num{}, fmt.Errorf("provided port is not in the valid range. The range of valid ports is %d-%d", a.ports[0], a.ports[1])
 	}
-	return n, nil
+	return num{lo: uint64(n)}, nil
 }
 
 // Admit implements Plugin.
@@ -166,6 +171,12 @@ func (a *ServiceAllocator) Admit(ctx context.Context, r *Request) error {
 	if old != nil {
 		carryOver(svc, old)
 	}
+	if spec := &svc.Spec; spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
+		spec.ClusterIPs = []string{spec.ClusterIP}
+	}
+	if !wellFormed(&svc.Spec) {
+		return nil
+	}
 	if err := a.families(svc, old); err != nil {
 		return err
 	}
@@ -183,12 +194,14 @@ func (a *ServiceAllocator) allocate(ctx context.Context, r *Request, svc, old *c
 	if err != nil {
 		return err
 	}
-	a.mu.ips.spans = a.mu.ips.spans[:0]
-	for _, r := range ranges {
-		a.mu.ips.spans = append(a.mu.ips.spans, spanOf(r))
+	for f, p := range a.mu.ips {
+		p.spans = p.spans[:0]
+		for _, r := range ranges[f] {
+			p.spans = append(p.spans, spanOf(r))
+		}
 	}
 	a.mu.tickets++
-	t := &ticket{a: a, svc: svc, ranges: ranges, name: fmt.Sprintf("ticket-%d", a.mu.tickets)}
+	t := &ticket{a: a, svc: svc, old: old, ranges: ranges, name: fmt.Sprintf("ticket-%d", a.mu.tickets)}
 	if old != nil {
 		t.uid = string(old.UID)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,10 @@ import (
 type ticket struct {
 	a      *ServiceAllocator
 	svc    *corev1.Service
-	ranges []netip.Prefix // where addresses come from
-	name   string         // owner of what is taken until it is stored
-	uid    string         // of the stored service; "" when it is new
+	old    *corev1.Service                    // nil when it is new
+	ranges map[corev1.IPFamily][]netip.Prefix // where addresses come from
+	name   string                             // owner of what is taken until it is stored
+	uid    string                             // of the stored service; "" when it is new
 	held   []number
 	// conflict says that something was asked for that another one holds.
 	conflict bool
@@ -27,13 +29,13 @@ type ticket struct {
 func isTicket(owner string) bool { return strings.HasPrefix(owner, "ticket-") }
 
 // holds tells that the service has a number already.
-func (t *ticket) holds(p *pool, n int) bool {
+func (t *ticket) holds(p *pool, n num) bool {
 	owner, ok := p.owner[n]
 	return ok && (owner == t.name || t.uid != "" && owner == t.uid)
 }
 
 // take takes a certain number; what the service holds already, it may keep.
-func (t *ticket) take(p *pool, n int, taken error) error {
+func (t *ticket) take(p *pool, n num, taken error) error {
 	if t.holds(p, n) {
 		return nil
 	}
@@ -45,7 +47,7 @@ func (t *ticket) take(p *pool, n int, taken error) error {
 	return nil
 }
 
-func (t *ticket) next(p *pool) (int, error) {
+func (t *ticket) next(p *pool) (num, error) {
 	n, err := p.next(t.name)
 	if err == nil {
 		t.held = append(t.held, number{p, n})
@@ -57,7 +59,7 @@ func (t *ticket) next(p *pool) (int, error) {
 func (t *ticket) run(ctx context.Context) error {
 	t.conflict = false
 	if needsClusterIP(t.svc) {
-		if err := t.clusterIP(ctx); err != nil {
+		if err := t.clusterIPs(ctx); err != nil {
 			return err
 		}
 	}
@@ -72,13 +74,16 @@ func (t *ticket) run(ctx context.Context) error {
 	return nil
 }
 
-func needsClusterIP(svc *corev1.Service) bool {
+// hasClusterIP: services of these types have the field, be it None.
+func hasClusterIP(svc *corev1.Service) bool {
 	switch svc.Spec.Type {
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
-		return svc.Spec.ClusterIP != corev1.ClusterIPNone
+		return true
 	}
 	return false
 }
+
+func needsClusterIP(svc *corev1.Service) bool { return hasClusterIP(svc) && !isHeadless(svc) }
 
 func needsNodePorts(svc *corev1.Service) bool {
 	switch svc.Spec.Type {
@@ -108,49 +113,56 @@ func needsHealthCheckPort(svc *corev1.Service) bool {
 		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-func (t *ticket) clusterIP(ctx context.Context) error {
-	spec := &t.svc.Spec
-	if spec.ClusterIP == "" {
-		ip, err := t.anyIP(ctx)
+// clusterIPs takes an address of each family. A service that has addresses can
+// but get a second one: validation refuses any other change of them.
+func (t *ticket) clusterIPs(ctx context.Context) error {
+	spec, from := &t.svc.Spec, 0
+	if t.old != nil && hasClusterIP(t.old) {
+		if len(t.old.Spec.IPFamilies) != 1 || len(spec.IPFamilies) != 2 || len(spec.ClusterIPs) == 0 {
+			return nil
+		}
+		from = 1
+	}
+	for i := from; i < len(spec.IPFamilies); i++ {
+		if i < len(spec.ClusterIPs) {
+			ip, _ := netip.ParseAddr(spec.ClusterIPs[i]) // wellFormed has read it
+			if err := t.thisIP(ctx, ip); apierrors.IsInternalError(err) {
+				return err
+			} else if err != nil {
+				return field.Invalid(field.NewPath("spec", "clusterIPs"), spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", spec.ClusterIPs[i], err))
+			}
+			continue
+		}
+		ip, err := t.anyIP(ctx, spec.IPFamilies[i])
 		if err != nil {
 			return err
 		}
-		spec.ClusterIP = ip.String()
-		spec.ClusterIPs = []string{spec.ClusterIP}
-		return nil
+		spec.ClusterIPs = append(slices.Clone(spec.ClusterIPs), ip.String())
 	}
-	for _, text := range spec.ClusterIPs {
-		ip, err := netip.ParseAddr(text)
-		if err != nil {
-			continue // validation says it better
-		}
-		if err := t.thisIP(ctx, ip); err != nil {
-			if apierrors.IsInternalError(err) {
-				return err
-			}
-			return field.Invalid(field.NewPath("spec", "clusterIPs"), spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", text, err))
-		}
+	if len(spec.ClusterIPs) > 0 {
+		spec.ClusterIP = spec.ClusterIPs[0]
 	}
 	return nil
 }
 
 // anyIP takes some address that nobody keeps for another.
-func (t *ticket) anyIP(ctx context.Context) (netip.Addr, error) {
-	var kept []int
+func (t *ticket) anyIP(ctx context.Context, f corev1.IPFamily) (netip.Addr, error) {
+	ips := t.a.mu.ips[f]
+	var kept []num
 	defer func() {
 		for _, n := range kept {
-			t.a.mu.ips.release(n, t.name)
+			ips.release(n, t.name)
 		}
 	}()
 	for {
-		n, err := t.a.mu.ips.next(t.name)
+		n, err := ips.next(t.name)
 		if err != nil {
 			return netip.Addr{}, err
 		}
-		ip := address(n)
+		ip := addressOf(n, f)
 		reserved, err := t.a.reserved(ctx, ip, t.svc)
 		if err == nil && !reserved {
-			t.held = append(t.held, number{t.a.mu.ips, n})
+			t.held = append(t.held, number{ips, n})
 			return ip, nil
 		}
 		kept = append(kept, n) // until another is found
@@ -162,11 +174,7 @@ func (t *ticket) anyIP(ctx context.Context) (netip.Addr, error) {
 
 // thisIP takes a certain address.
 func (t *ticket) thisIP(ctx context.Context, ip netip.Addr) error {
-	n := int(toUint(ip))
-	if ip.Is4() && t.holds(t.a.mu.ips, n) {
-		return nil // also where the range is gone
-	}
-	if err := checkRange(ip, t.ranges); err != nil {
+	if err := checkRange(ip, t.ranges[familyOf(ip)]); err != nil {
 		return err
 	}
 	reserved, err := t.a.reserved(ctx, ip, t.svc)
@@ -176,7 +184,7 @@ func (t *ticket) thisIP(ctx context.Context, ip netip.Addr) error {
 	if reserved {
 		return errAllocated
 	}
-	return t.take(t.a.mu.ips, n, errAllocated)
+	return t.take(t.a.mu.ips[familyOf(ip)], numOf(ip), errAllocated)
 }
 
 var errPortTaken = errors.New("provided port is already allocated")
@@ -208,7 +216,7 @@ func (t *ticket) nodePorts() error {
 		if err != nil {
 			return err
 		}
-		ports[i].NodePort = int32(t.a.ports[0] + n)
+		ports[i].NodePort = int32(t.a.ports[0] + int(n.lo))
 	}
 	return nil
 }
@@ -236,7 +244,7 @@ func (t *ticket) healthCheckPort() error {
 	if spec.HealthCheckNodePort == 0 {
 		n, err := t.next(t.a.mu.nodes)
 		if err == nil {
-			spec.HealthCheckNodePort = int32(t.a.ports[0] + n)
+			spec.HealthCheckNodePort = int32(t.a.ports[0] + int(n.lo))
 		}
 		return err
 	}
@@ -256,7 +264,7 @@ func (t *ticket) refusal(err error) error {
 	if !errors.As(err, &invalid) {
 		return apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP or nodePort: %w", err))
 	}
-	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), t.svc.Name, field.ErrorList{invalid})
+	return invalidService(t.svc, field.ErrorList{invalid})
 }
 
 func (t *ticket) undo() {

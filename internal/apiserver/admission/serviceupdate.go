@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // carryOver makes an update that does not speak of allocated values keep them,
@@ -15,7 +13,7 @@ import (
 func carryOver(svc, old *corev1.Service) {
 	dropForType(svc, old)
 	spec, was := &svc.Spec, &old.Spec
-	if needsClusterIP(svc) && needsClusterIP(old) {
+	if hasClusterIP(svc) && hasClusterIP(old) {
 		if spec.ClusterIP == "" {
 			spec.ClusterIP = was.ClusterIP
 		}
@@ -23,9 +21,12 @@ func carryOver(svc, old *corev1.Service) {
 			spec.ClusterIPs = slices.Clone(was.ClusterIPs)
 		}
 	}
-	// Whoever changes only clusterIP means clusterIPs as well.
-	if spec.ClusterIP != was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
-		spec.ClusterIPs = nil
+	// Whoever changes only clusterIP knows nothing of clusterIPs, and means its
+	// first.
+	if spec.ClusterIP != was.ClusterIP && len(was.ClusterIPs) > 0 && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
+		if spec.ClusterIPs = nil; spec.ClusterIP != "" {
+			spec.ClusterIPs = append([]string{spec.ClusterIP}, was.ClusterIPs[1:]...)
+		}
 	}
 	if needsNodePorts(svc) && needsNodePorts(old) {
 		carryNodePorts(spec.Ports, was.Ports)
@@ -65,10 +66,16 @@ func carryNodePorts(ports, was []corev1.ServicePort) {
 // changed it: then validation shall say that it does not fit.
 func dropForType(svc, old *corev1.Service) {
 	spec, was := &svc.Spec, &old.Spec
-	if needsClusterIP(old) && !needsClusterIP(svc) && spec.Type == corev1.ServiceTypeExternalName &&
-		spec.ClusterIP == was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
-		spec.ClusterIP, spec.ClusterIPs = "", nil
-		spec.IPFamilies, spec.IPFamilyPolicy = nil, nil
+	if hasClusterIP(old) && !hasClusterIP(svc) {
+		if spec.ClusterIP == was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
+			spec.ClusterIP, spec.ClusterIPs = "", nil
+		}
+		if slices.Equal(spec.IPFamilies, was.IPFamilies) {
+			spec.IPFamilies = nil
+		}
+		if p := spec.IPFamilyPolicy; p != nil && was.IPFamilyPolicy != nil && *p == *was.IPFamilyPolicy {
+			spec.IPFamilyPolicy = nil
+		}
 	}
 	if needsNodePorts(old) && !needsNodePorts(svc) && sameNodePorts(spec.Ports, was.Ports) {
 		for i := range spec.Ports {
@@ -104,60 +111,4 @@ func sameNodePorts(a, b []corev1.ServicePort) bool {
 		return out
 	}
 	return slices.Equal(ports(a), ports(b))
-}
-
-// families makes the families fit a cluster that knows IPv4 only, and the
-// plural of the cluster IP fit the singular.
-// https://kubernetes.io/docs/concepts/services-networking/dual-stack/
-func (a *ServiceAllocator) families(svc, old *corev1.Service) error {
-	spec := &svc.Spec
-	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
-		spec.ClusterIPs = []string{spec.ClusterIP}
-	}
-	if spec.Type == corev1.ServiceTypeExternalName || spec.Type == "" {
-		return nil
-	}
-	// Endpoints of a headless service without a selector are somebody else's,
-	// and may be of any family.
-	if spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0 {
-		if spec.IPFamilyPolicy == nil {
-			policy := corev1.IPFamilyPolicyRequireDualStack
-			spec.IPFamilyPolicy = &policy
-		}
-		if *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack {
-			if len(spec.IPFamilies) == 0 {
-				spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
-			}
-			return nil
-		}
-		switch {
-		case len(spec.IPFamilies) == 0:
-			spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-		case len(spec.IPFamilies) == 1 && spec.IPFamilies[0] == corev1.IPv4Protocol:
-			spec.IPFamilies = append(spec.IPFamilies, corev1.IPv6Protocol)
-		case len(spec.IPFamilies) == 1:
-			spec.IPFamilies = append(spec.IPFamilies, corev1.IPv4Protocol)
-		}
-		return nil
-	}
-	var errs field.ErrorList
-	path := field.NewPath("spec")
-	if spec.IPFamilyPolicy == nil {
-		policy := corev1.IPFamilyPolicySingleStack
-		spec.IPFamilyPolicy = &policy
-	} else if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack && (old == nil || old.Spec.IPFamilyPolicy == nil || *old.Spec.IPFamilyPolicy != corev1.IPFamilyPolicyRequireDualStack) {
-		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), *spec.IPFamilyPolicy, "this cluster is not configured for dual-stack services"))
-	}
-	for i, f := range spec.IPFamilies {
-		if f == corev1.IPv6Protocol {
-			errs = append(errs, field.Invalid(path.Child("ipFamilies").Index(i), f, "not configured on this cluster"))
-		}
-	}
-	if len(errs) > 0 {
-		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), svc.Name, errs)
-	}
-	if len(spec.IPFamilies) == 0 {
-		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
-	}
-	return nil
 }
