@@ -7,7 +7,8 @@
 // call. The busier a connection, the more each call carries; one that is quiet
 // waits for nothing and holds no buffer.
 //
-// Use: serve TLS on Listener(l).
+// Use: serve TLS on Listener(l). Who writes much at once, and would wait for the
+// network anyway, does so in Together, which needs no goroutine.
 //
 // Concurrency: as net.Conn.
 //
@@ -52,6 +53,7 @@ type conn struct {
 	room    sync.Cond // there is room, or an error
 	pending *[]byte   // guarded by mu; nil: nothing
 	writing bool      // guarded by mu; flush runs
+	held    bool      // guarded by mu; Together runs, and flushes at its end
 	closed  bool      // guarded by mu
 	late    bool      // guarded by mu; the time to write is over
 	err     error     // guarded by mu; of an earlier write
@@ -68,7 +70,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 32<<10); return &
 func (c *conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.err == nil && !c.closed && !c.late && c.pending != nil && len(*c.pending) > 0 && len(*c.pending)+len(p) > limit {
+	for c.err == nil && !c.closed && !c.late && !c.held && c.pending != nil && len(*c.pending) > 0 && len(*c.pending)+len(p) > limit {
 		c.room.Wait()
 	}
 	switch {
@@ -83,11 +85,40 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.pending = buffers.Get().(*[]byte)
 	}
 	*c.pending = append(*c.pending, p...)
-	if !c.writing {
+	if !c.writing && !c.held {
 		c.writing = true
 		go c.flush()
 	}
 	return len(p), nil
+}
+
+// Together sends what f writes to c, a connection of a Listener of this
+// package, with one call once f has returned, and returns when that is sent.
+// It is for one goroutine at a time, and for less than 128 KiB.
+func Together(c net.Conn, f func() error) error {
+	g, ok := c.(*conn)
+	if !ok {
+		return f()
+	}
+	g.mu.Lock()
+	g.held = true
+	g.mu.Unlock()
+	err := f()
+	g.mu.Lock()
+	g.held = false
+	if g.pending == nil || g.writing {
+		g.mu.Unlock()
+		return err
+	}
+	g.writing = true
+	g.mu.Unlock()
+	g.flush()
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
 }
 
 // flush writes until nothing is left.

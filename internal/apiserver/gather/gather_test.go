@@ -48,6 +48,67 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// counted counts the calls.
+type counted struct {
+	net.Conn
+	writes int
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	c.writes++
+	return c.Conn.Write(p)
+}
+
+// TestTogether: writes leave with one call, behind those from before, and are
+// sent when Together returns.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		under := &counted{Conn: near}
+		c := wrap(under)
+		var got bytes.Buffer
+		done := make(chan struct{})
+		go func() { io.Copy(&got, far); close(done) }()
+		var want strings.Builder
+		for i := range 100 {
+			before := under.writes
+			if i%10 == 0 {
+				fmt.Fprintln(&want, "alone", i)
+				fmt.Fprintln(c, "alone", i)
+				synctest.Wait()
+				before++
+			}
+			err := Together(c, func() error {
+				for j := range 10 {
+					fmt.Fprintln(&want, i, j)
+					if _, err := fmt.Fprintln(c, i, j); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := under.writes - before; n != 1 {
+				t.Errorf("%d calls", n)
+			}
+		}
+		far.Close()
+		<-done
+		if got.String() != want.String() {
+			t.Errorf("got %d bytes of %d", got.Len(), want.Len())
+		}
+		if err := Together(c, func() error { _, err := io.WriteString(c, "x"); return err }); err == nil {
+			t.Error("to nobody: no error")
+		}
+		if err := Together(c, func() error { return io.ErrShortBuffer }); err != io.ErrShortBuffer {
+			t.Errorf("f's own error: %v", err)
+		}
+		c.Close()
+	})
+}
+
 // TestReaderWhoStands: writers wait once the buffer is full, and go on, or fail
 // with the connection.
 func TestReaderWhoStands(t *testing.T) {
