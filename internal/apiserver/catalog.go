@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -139,8 +140,12 @@ func (s *Server) Close(name schema.GroupResource) {
 
 var errClosed = errors.New("create not allowed while custom resource definition is terminating")
 
-// Withdraw ends what Serve began. Its watches end.
+// Withdraw ends what Serve began. Its watches end, once they have told of all
+// that was written before.
 func (s *Server) Withdraw(name schema.GroupResource) {
+	// The hub finds by the catalog whom a change concerns. An error says that
+	// it tells nobody any more.
+	_ = s.hub.reach(context.Background(), s.store.Revision())
 	_ = s.recatalog(func(c *catalog) (old, now *resource, err error) {
 		if old = c.byName[name]; old == nil || !old.dynamic {
 			return nil, nil, fmt.Errorf("apiserver: %s is not there", name)

@@ -51,10 +51,7 @@ type Options struct {
 	Paths          map[string]http.Handler // besides discovery
 	Extension      func(group, version string) http.Handler
 	Foreign        func() []client.ResourceInfo // what Extension serves
-	// Definitions, when not nil, is given the client of the loop that serves
-	// custom kinds, and returns the one that it is to work with.
-	Definitions func(client.Interface) client.Interface
-	RequestLog  func(apiserver.RequestRecord)
+	RequestLog     func(apiserver.RequestRecord)
 	// HTTP serves on loopback as well.
 	HTTP bool
 	// Mutable leaves out the check that shared objects stay as they are.
@@ -67,9 +64,8 @@ type Harness struct {
 	Store  store.Store
 	HTTP   *httptest.Server // nil without Options.HTTP
 
-	definitions func(client.Interface) client.Interface // Options.Definitions
-	cancel      context.CancelFunc
-	done        chan error
+	cancel context.CancelFunc
+	done   chan error
 }
 
 // New starts a server and waits until it is ready.
@@ -86,7 +82,7 @@ func New(t testing.TB, o Options) *Harness {
 		t.Cleanup(func() { st.Close() })
 		o.Store = st
 	}
-	h := &Harness{Store: o.Store, definitions: o.Definitions, done: make(chan error, 1)}
+	h := &Harness{Store: o.Store, done: make(chan error, 1)}
 	served := func() []*kinds.Kind { return h.Server.Kinds() }
 	changes := func() uint64 { return h.Server.CatalogVersion() }
 	found := discovery.New(served, changes)
@@ -131,11 +127,7 @@ func (h *Harness) run(ctx context.Context, built []*kinds.Kind) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	if slices.ContainsFunc(built, func(k *kinds.Kind) bool { return k.Resource == crd.Definitions.GroupResource() }) {
-		c := h.Client("apitest")
-		if h.definitions != nil {
-			c = h.definitions(c)
-		}
-		definitions := crd.New(crd.Config{Client: c, Registry: h.Server})
+		definitions := crd.New(crd.Config{Client: h.Client("apitest"), Registry: h.Server})
 		defer definitions.Loop().Stop() // also when it never came to run
 		if err := definitions.Load(ctx); err != nil && ctx.Err() == nil {
 			return err
