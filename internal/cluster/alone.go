@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -191,6 +193,24 @@ func recall(o *Options, join *JoinOptions) error {
 	return nil
 }
 
+// agentIPs are this machine's addresses on its default routes. Once it is a
+// node, they are those of the families that it has pods of: its certificate
+// names no more.
+func agentIPs(o *Options) Addresses {
+	ips := Addresses(network.DefaultAddresses())
+	if had, err := LoadState(o.DataDir); err == nil && len(had.PodCIDRs) > 0 {
+		return ofFamilies(ips, had.PodCIDRs)
+	}
+	return ips
+}
+
+// ofFamilies are the addresses of the families that ranges have.
+func ofFamilies(ips Addresses, ranges Prefixes) Addresses {
+	return slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool {
+		return !slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Addr().Is6() == ip.Is6() })
+	})
+}
+
 // RunAgent makes this machine a node of a cluster elsewhere. When the disk
 // fails, the error is a StoreError.
 func RunAgent(ctx context.Context, o Options, join JoinOptions) error {
@@ -217,11 +237,9 @@ func runAgent(ctx context.Context, o Options, join JoinOptions) error {
 	}
 	given := o.NodeIPs
 	if len(given) == 0 {
-		ip := network.DefaultAddress()
-		if !ip.IsValid() {
+		if o.NodeIPs = agentIPs(&o); len(o.NodeIPs) == 0 {
 			return errors.New("--node-ip is needed: this machine has no default route")
 		}
-		o.NodeIPs = Addresses{ip}
 	}
 	joining, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("%s does not answer", join.Server))
 	defer cancel()
@@ -237,6 +255,11 @@ func runAgent(ctx context.Context, o Options, join JoinOptions) error {
 		return err
 	}
 	o.ClusterCIDRs, o.ServiceCIDRs = ranges.Cluster, ranges.Service
+	if len(given) == 0 {
+		if o.NodeIPs = ofFamilies(o.NodeIPs, ranges.Cluster); len(o.NodeIPs) == 0 {
+			return fmt.Errorf("--node-ip is needed: this machine has no default route of a family of the cluster's (%s)", ranges.Cluster)
+		}
+	}
 	o.LoadBalancerPool = ranges.LoadBalancers
 	if ranges.NoDNS {
 		o.DNS = "none"

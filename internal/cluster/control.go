@@ -100,13 +100,14 @@ func (c *controlPlane) servingCertificate() (*pki.Pair, error) {
 	if given := c.opts.Given.Serving; given != nil {
 		return given, nil
 	}
-	// The node's bridge, where pods come in. It is the first of the pod range,
+	// The node's bridge, where pods come in. It is the first of the pod ranges,
 	// whether this machine is a node yet or not.
-	bridge := c.state.gateway()
-	if !bridge.IsValid() {
-		bridge = c.state.ClusterCIDRs.Primary().Masked().Addr().Next()
+	ips := netIPs(c.state.gateways())
+	if len(ips) == 0 {
+		for _, p := range c.state.ClusterCIDRs {
+			ips = append(ips, net.IP(p.Masked().Addr().Next().AsSlice()))
+		}
 	}
-	ips := []net.IP{net.IP(bridge.AsSlice())}
 	if host := c.listeners[0].Addr().(*net.TCPAddr).IP; !host.IsUnspecified() {
 		ips = append(ips, host)
 	} else {
@@ -120,7 +121,11 @@ func (c *controlPlane) servingCertificate() (*pki.Pair, error) {
 			}
 		}
 	}
-	return c.authority.APIServer([]net.IP{net.IP(c.state.apiServiceIP().AsSlice())}, clusterDomain, nil, ips)
+	var services []net.IP // of both families, whichever the service has
+	for _, p := range c.state.ServiceCIDRs {
+		services = append(services, net.IP(p.Masked().Addr().Next().AsSlice()))
+	}
+	return c.authority.APIServer(services, clusterDomain, nil, ips)
 }
 
 // run serves until p's context ends, then ends requests and watches in good
@@ -193,17 +198,20 @@ func (c *controlPlane) dial(id client.Identity) (client.Interface, error) {
 	return c.server.Client(id), nil
 }
 
-// alsoListen serves on a further address, for pods, at the port of the first.
-func (c *controlPlane) alsoListen(ctx context.Context, addr netip.Addr) error {
+// alsoListen serves on further addresses, for pods, at the port of the first.
+// Pods are told of the first of them.
+func (c *controlPlane) alsoListen(ctx context.Context, addrs []netip.Addr) error {
 	first := c.listeners[0].Addr().(*net.TCPAddr)
-	c.forPods = netip.AddrPortFrom(addr, uint16(first.Port))
+	c.forPods = netip.AddrPortFrom(addrs[0], uint16(first.Port))
 	if first.IP.IsUnspecified() {
-		return nil
+		return nil // of both families
 	}
-	l, err := listenTCP(ctx, c.opts, c.forPods.String())
-	if err != nil {
-		return fmt.Errorf("listen for pods: %w", err)
+	for _, addr := range addrs {
+		l, err := listenTCP(ctx, c.opts, netip.AddrPortFrom(addr, uint16(first.Port)).String())
+		if err != nil {
+			return fmt.Errorf("listen for pods: %w", err)
+		}
+		c.listeners = append(c.listeners, l)
 	}
-	c.listeners = append(c.listeners, l)
 	return nil
 }

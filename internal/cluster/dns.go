@@ -18,29 +18,38 @@ const hostResolvers = "/etc/resolv.conf"
 // dnsSocket is where a node and its DNS server meet.
 func dnsSocket(instance string) string { return filepath.Join(containerd.RunDir(instance), "dns.sock") }
 
-// clusterDNS is what pods are told to ask; nobody when the service range is too
-// small for the conventional address. With --dns=none as well: whoever serves
-// the names then does so there.
-func clusterDNS(services netip.Prefix) []string {
-	ip, ok := clusterdns.Address(services)
-	if !ok {
+// clusterDNS is what pods are told to ask: the address of the primary family,
+// which every pod reaches, as a second would only be asked the same. Nobody when
+// the service range is too small for the conventional address. With --dns=none
+// as well: whoever serves the names then does so there.
+func clusterDNS(services []netip.Prefix) []string {
+	ips := clusterdns.Addresses(services)
+	if len(ips) == 0 {
 		return nil
 	}
-	return []string{ip.String()}
+	return []string{ips[0].String()}
+}
+
+// dnsServers is where this node answers names: on its bridge.
+func (n *node) dnsServers() (at []netip.AddrPort) {
+	for _, ip := range n.host.Gateways() {
+		at = append(at, netip.AddrPortFrom(ip, feed.Port))
+	}
+	return at
 }
 
 // runDNS serves the cluster's names on this node.
 func (n *node) runDNS(p *parts, c client.Interface, gaps *gapList) {
-	ip, ok := clusterdns.Address(n.state.ServiceCIDRs.Primary())
-	if !ok {
+	ips := clusterdns.Addresses(n.state.ServiceCIDRs)
+	if len(ips) == 0 {
 		return
 	}
 	f := feed.New(feed.Options{
 		Client: c, Node: n.name, Logger: n.log,
 		Program: func() (string, error) { return containerd.UnpackDNS(n.opts.DataDir) },
 		Socket:  dnsSocket(n.state.Instance), LogFile: filepath.Join(n.opts.DataDir, "logs", "dns.log"),
-		Listen: []netip.AddrPort{netip.AddrPortFrom(n.host.Gateway(), feed.Port)},
-		Config: dnswire.Config{Domain: clusterDomain, ServiceIPs: []netip.Addr{ip}, ResolvConf: hostResolvers,
+		Listen: n.dnsServers(),
+		Config: dnswire.Config{Domain: clusterDomain, ServiceIPs: ips, ResolvConf: hostResolvers,
 			Ranges: slices.Concat(n.state.ClusterCIDRs, n.state.ServiceCIDRs)},
 		Apart: func(pid int) { containerd.Apart(n.state.Instance, pid) },
 	})

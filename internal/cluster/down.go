@@ -17,6 +17,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/containerd"
 	"github.com/setpoint-project/setpoint/internal/dns/feed"
 	"github.com/setpoint-project/setpoint/internal/network"
+	"github.com/setpoint-project/setpoint/internal/network/announce"
 )
 
 // stopLimit is what the cluster's process gets to end.
@@ -62,8 +63,8 @@ func Down(ctx context.Context, o Options, purge bool) error {
 		errs = append(errs, unmountBelow(filepath.Join(o.DataDir, "kubelet")))
 		// Addresses of pods that were ended by force are still taken there.
 		errs = append(errs, os.RemoveAll(filepath.Join(o.DataDir, "cni", "ipam")))
-		host := &network.Host{Config: network.Config{Instance: state.Instance, ClusterCIDR: state.ClusterCIDRs.Primary(), ServiceCIDR: state.ServiceCIDRs.Primary(), PodCIDR: state.PodCIDRs.Primary()}}
-		errs = append(errs, host.Down())
+		host := &network.Host{Config: network.Config{Instance: state.Instance, ClusterCIDRs: state.ClusterCIDRs, ServiceCIDRs: state.ServiceCIDRs, PodCIDRs: state.PodCIDRs}}
+		errs = append(errs, announce.Withdraw(host.Bridge()), host.Down())
 	}
 	if err := errors.Join(errs...); err != nil || !purge {
 		return err

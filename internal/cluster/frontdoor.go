@@ -168,6 +168,6 @@ func (c *controlPlane) paths(registry *prometheus.Registry, signer *authn.Signer
 	described := openapi.New(version.Kubernetes, list, changes)
 	described.Merge(func() []openapi.Remote { return c.aggregator.Described() })
 	maps.Copy(paths, described.Paths())
-	maps.Copy(paths, tokens.OpenID(signer, "https://"+c.state.apiServiceIP().String()))
+	maps.Copy(paths, tokens.OpenID(signer, "https://"+hostOf(c.state.apiServiceIP())))
 	return paths, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"syscall"
 )
@@ -35,6 +36,14 @@ func (s *State) listen(ctx context.Context, o *Options) (net.Listener, error) {
 		}
 	}
 	return nil, fmt.Errorf("no free port from %d to %d on %s; name one with --listen", defaultPort, defaultPort+99, defaultHost)
+}
+
+// hostOf is an address as a URL's host.
+func hostOf(ip netip.Addr) string {
+	if ip.Is6() {
+		return "[" + ip.String() + "]"
+	}
+	return ip.String()
 }
 
 // reachable is the address by which this machine reaches a listener.

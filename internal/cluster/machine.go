@@ -54,8 +54,11 @@ func rangeFree(c network.Config) error {
 			if !ok {
 				continue
 			}
-			if ip, ok := netip.AddrFromSlice(n.IP); ok && c.PodCIDR.Contains(ip.Unmap()) {
-				return fmt.Errorf("the pod range %s of this node is in use: link %s has the address %s. Take that cluster or network down, or start over with --cluster-cidr and --service-cidr after `setpoint down --purge`", c.PodCIDR, l.Name, n)
+			ip, ok := netip.AddrFromSlice(n.IP)
+			for _, pods := range c.PodCIDRs {
+				if ok && pods.Contains(ip.Unmap()) {
+					return fmt.Errorf("the pod range %s of this node is in use: link %s has the address %s. Take that cluster or network down, or start over with --cluster-cidr and --service-cidr after `setpoint down --purge`", pods, l.Name, n)
+				}
 			}
 		}
 	}

@@ -1,15 +1,12 @@
 package cluster
 
 import (
-	"net/netip"
-
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
 	"github.com/setpoint-project/setpoint/internal/controllers/clusterdns"
 	"github.com/setpoint-project/setpoint/internal/controllers/endpointslicemirroring"
 	"github.com/setpoint-project/setpoint/internal/controllers/loadbalancer"
 	"github.com/setpoint-project/setpoint/internal/controllers/servicecidr"
-	"github.com/setpoint-project/setpoint/internal/dns/feed"
 	"github.com/setpoint-project/setpoint/internal/network/announce"
 	"github.com/setpoint-project/setpoint/internal/network/policy"
 )
@@ -18,8 +15,8 @@ import (
 // set up.
 func startNetworkLoops(p *parts, o func(name string) controllers.Options, ranges Ranges, gaps *gapList) error {
 	var list []controllers.Controller
-	if ip, ok := clusterdns.Address(ranges.Service.Primary()); ok && !ranges.NoDNS {
-		list = append(list, clusterdns.New(o("cluster-dns-controller"), []netip.Addr{ip}))
+	if ips := clusterdns.Addresses(ranges.Service); len(ips) > 0 && !ranges.NoDNS {
+		list = append(list, clusterdns.New(o("cluster-dns-controller"), ips))
 	}
 	pool, err := loadbalancer.ParsePool(ranges.LoadBalancers)
 	if err != nil {
@@ -41,7 +38,7 @@ func startNetworkLoops(p *parts, o func(name string) controllers.Options, ranges
 
 // runPolicies enforces network policies on this node.
 func (n *node) runPolicies(p *parts, c client.Interface, gaps *gapList) {
-	l := policy.New(policy.Options{Client: c, Host: n.host, Node: n.name, DNS: netip.AddrPortFrom(n.host.Gateway(), feed.Port), Logger: n.log})
+	l := policy.New(policy.Options{Client: c, Host: n.host, Node: n.name, DNS: n.dnsServers(), Logger: n.log})
 	gaps.add(l)
 	p.run(l.Name(), l.Run)
 }

@@ -35,7 +35,7 @@ type node struct {
 	state *State
 	name  string
 	host  *network.Host
-	ip    netip.Addr
+	ips   Addresses // that of the cluster's primary family first
 	log   *slog.Logger
 }
 
@@ -80,6 +80,21 @@ func checkNodeIPs(ips Addresses, own Prefixes) error {
 	return nil
 }
 
+// primaryFirst puts the address of the cluster's primary family first.
+func primaryFirst(ips Addresses, cluster Prefixes) Addresses {
+	ips = slices.Clone(ips)
+	slices.SortStableFunc(ips, func(a, b netip.Addr) int {
+		switch primary := cluster.Primary().Addr().Is6(); {
+		case a.Is6() == b.Is6():
+			return 0
+		case a.Is6() == primary:
+			return -1
+		}
+		return 1
+	})
+	return ips
+}
+
 func netIPs(ips Addresses) (out []net.IP) {
 	for _, ip := range ips {
 		out = append(out, net.IP(ip.AsSlice()))
@@ -102,16 +117,16 @@ func newNode(o *Options, s *State, name string) (*node, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("a node of this machine needs root: run it as root, or with --nodes sim=3 or --nodes none")
 	}
-	n := &node{opts: o, state: s, name: name, ip: o.NodeIPs.Primary(), log: o.logger()}
-	n.host = &network.Host{Config: network.Config{Instance: s.Instance, ClusterCIDR: s.ClusterCIDRs.Primary(), ServiceCIDR: s.ServiceCIDRs.Primary(), PodCIDR: s.PodCIDRs.Primary()}}
+	n := &node{opts: o, state: s, name: name, ips: primaryFirst(o.NodeIPs, s.ClusterCIDRs), log: o.logger()}
+	n.host = &network.Host{Config: network.Config{Instance: s.Instance, ClusterCIDRs: s.ClusterCIDRs, ServiceCIDRs: s.ServiceCIDRs, PodCIDRs: s.PodCIDRs}}
 	if err := rangeFree(n.host.Config); err != nil {
 		return nil, err
 	}
 	if err := n.host.Up(); err != nil {
 		return nil, err
 	}
-	if !n.ip.IsValid() {
-		n.ip = n.host.Gateway()
+	if len(n.ips) == 0 {
+		n.ips = n.host.Gateways()
 	}
 	return n, n.host.WriteCNIConf(n.cniConf(), filepath.Join(o.DataDir, "cni"))
 }
@@ -217,7 +232,7 @@ func (n *node) run(p *parts, dial connect, certs kubeletCerts, gaps *gapList) er
 		k, err := kubelet.New(kubelet.Options{
 			NodeName: n.name, Client: kc, RuntimeEndpoint: endpoint,
 			RootDir: filepath.Join(n.opts.DataDir, "kubelet"), PodLogsDir: filepath.Join(n.opts.DataDir, "logs", "pods"),
-			NodeIPs: []netip.Addr{n.ip}, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain, ClusterDNS: clusterDNS(n.state.ServiceCIDRs.Primary()),
+			NodeIPs: n.ips, ServingTLS: certs.serving, ClientCA: certs.clients, ClusterDomain: clusterDomain, ClusterDNS: clusterDNS(n.state.ServiceCIDRs),
 			CgroupParent: cgroupParent(n.state.Instance), Owner: n.state.Instance, Logger: n.log, Ready: ready,
 		})
 		if err != nil {

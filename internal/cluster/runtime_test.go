@@ -72,5 +72,5 @@ func TestRangeFree(t *testing.T) {
 }
 
 func hostConfig(podCIDR string) network.Config {
-	return network.Config{Instance: "a", PodCIDR: netip.MustParsePrefix(podCIDR)}
+	return network.Config{Instance: "a", PodCIDRs: []netip.Prefix{netip.MustParsePrefix(podCIDR)}}
 }

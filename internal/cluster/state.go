@@ -177,7 +177,7 @@ func (s *State) save() error {
 }
 
 // apiServiceIP is the cluster IP of the service default/kubernetes: the first
-// of the primary range.
+// of the primary range. As upstream, it has no address of the other family.
 func (s *State) apiServiceIP() netip.Addr { return s.ServiceCIDRs.Primary().Masked().Addr().Next() }
 
 // Ranges are the address ranges of a cluster and what else its parts must
@@ -195,10 +195,5 @@ func (c *controlPlane) ranges() Ranges {
 	return Ranges{Cluster: c.state.ClusterCIDRs, Service: c.state.ServiceCIDRs, NoDNS: c.opts.DNS == "none", LoadBalancers: c.opts.LoadBalancerPool}
 }
 
-// gateway is the address of this machine's bridge, once it is a node.
-func (s *State) gateway() netip.Addr {
-	if len(s.PodCIDRs) == 0 {
-		return netip.Addr{}
-	}
-	return s.PodCIDRs.Primary().Masked().Addr().Next()
-}
+// gateways are the addresses of this machine's bridge, once it is a node.
+func (s *State) gateways() []netip.Addr { return network.Config{PodCIDRs: s.PodCIDRs}.Gateways() }

@@ -112,8 +112,8 @@ func TestEarlierState(t *testing.T) {
 	if now, err := os.ReadFile(path); err != nil || string(now) != had {
 		t.Errorf("wrote %s, error %v", now, err)
 	}
-	if gateway := s.gateway(); gateway.String() != "10.42.0.1" {
-		t.Errorf("gateway %s", gateway)
+	if gateways := Addresses(s.gateways()); gateways.String() != "10.42.0.1" {
+		t.Errorf("gateways %s", gateways)
 	}
 }
 

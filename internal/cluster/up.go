@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"time"
@@ -238,12 +237,12 @@ func (c *controlPlane) hostNode(ctx context.Context) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n, c.alsoListen(ctx, n.host.Gateway())
+	return n, c.alsoListen(ctx, n.host.Gateways())
 }
 
 func (c *controlPlane) kubeletCerts(n *node) (kubeletCerts, error) {
 	serving, err := pki.NewRotating(func() (*pki.Pair, error) {
-		return c.authority.KubeletServing(n.name, []net.IP{net.IP(n.ip.AsSlice())})
+		return c.authority.KubeletServing(n.name, netIPs(n.ips))
 	})
 	if err != nil {
 		return kubeletCerts{}, err

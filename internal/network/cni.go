@@ -9,11 +9,15 @@ import (
 )
 
 // CNIConf is the network configuration that the container runtime reads: the
-// standard plugins bridge and host-local. Pods get their addresses from the
-// node's pod range. Masquerading and host ports are package proxy's: the
+// standard plugins bridge and host-local. Pods get an address from each of the
+// node's pod ranges. Masquerading and host ports are package proxy's: the
 // standard plugin for host ports (portmap) would need the nft or the iptables
 // program on the machine.
 func (c Config) CNIConf(stateDir string) []byte {
+	var ranges []any // a pod gets an address of each
+	for _, p := range c.PodCIDRs {
+		ranges = append(ranges, []any{map[string]any{"subnet": p.Masked().String()}})
+	}
 	conf := map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       "setpoint-" + c.Instance,
@@ -24,7 +28,7 @@ func (c Config) CNIConf(stateDir string) []byte {
 				"ipam": map[string]any{
 					"type":    "host-local",
 					"dataDir": filepath.Join(stateDir, "ipam"),
-					"ranges":  []any{[]any{map[string]any{"subnet": c.PodCIDR.Masked().String()}}},
+					"ranges":  ranges,
 				},
 			},
 		},

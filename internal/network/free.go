@@ -45,22 +45,37 @@ func usedRanges() ([]netip.Prefix, error) {
 		if r.Dst == nil || r.Dst.IP == nil {
 			continue
 		}
-		bits, _ := r.Dst.Mask.Size()
-		if bits > 0 {
-			used = append(used, netip.PrefixFrom(addrOf(r.Dst.IP), bits))
+		if p := prefixOf(r.Dst); p.Bits() > 0 {
+			used = append(used, p)
 		}
 	}
 	return used, nil
 }
 
-// DefaultAddress is the address from which this machine reaches the rest of
-// the world; invalid when it has no default route.
-func DefaultAddress() netip.Addr {
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: nil}, netlink.RT_FILTER_DST)
+// DefaultAddress is the address of IPv4 from which this machine reaches the rest
+// of the world; invalid when it has no default route.
+func DefaultAddress() netip.Addr { return defaultAddress(IPv4) }
+
+// DefaultAddresses are those of each family that has a default route, that of
+// IPv4 first.
+func DefaultAddresses() (out []netip.Addr) {
+	for _, f := range families {
+		if a := defaultAddress(f); a.IsValid() {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func defaultAddress(f Family) netip.Addr {
+	routes, err := netlink.RouteListFiltered(f.Number(), &netlink.Route{Dst: nil}, netlink.RT_FILTER_DST)
 	if err != nil {
 		return netip.Addr{}
 	}
 	for _, r := range routes {
+		if r.Type != unix.RTN_UNICAST {
+			continue
+		}
 		if r.Src != nil {
 			return addrOf(r.Src)
 		}
@@ -68,9 +83,15 @@ func DefaultAddress() netip.Addr {
 		if err != nil {
 			continue
 		}
-		addrs, err := netlink.AddrList(link, netlink.FAMILY_V4)
-		if err == nil && len(addrs) > 0 {
-			return addrOf(addrs[0].IP)
+		addrs, err := netlink.AddrList(link, f.Number())
+		if err != nil {
+			continue
+		}
+		for _, a := range addrs {
+			// Not one that is going out of use, nor one of the link alone.
+			if ip := addrOf(a.IP); a.Flags&unix.IFA_F_DEPRECATED == 0 && ip.IsGlobalUnicast() {
+				return ip
+			}
 		}
 	}
 	return netip.Addr{}

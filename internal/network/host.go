@@ -3,10 +3,12 @@ package network
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -32,7 +34,12 @@ type Host struct {
 // Fence gives the service and pod ranges their unreachable routes. It comes
 // before anything else.
 func (h *Host) Fence() error {
-	for _, p := range []netip.Prefix{h.ClusterCIDR, h.ServiceCIDR} {
+	return h.FenceRanges(slices.Concat(h.ClusterCIDRs, h.ServiceCIDRs))
+}
+
+// FenceRanges gives ranges their unreachable routes.
+func (h *Host) FenceRanges(ranges []netip.Prefix) error {
+	for _, p := range ranges {
 		if err := netlink.RouteReplace(unreachable(p)); err != nil {
 			return fmt.Errorf("network: give %s an unreachable route: %w", p, err)
 		}
@@ -44,7 +51,7 @@ func unreachable(p netip.Prefix) *netlink.Route {
 	return &netlink.Route{Dst: ipNet(p), Type: unix.RTN_UNREACHABLE, Priority: metricUnreachable}
 }
 
-// Up raises the fence, then the bridge. The service range is routed to the
+// Up raises the fence, then the bridge. Service ranges are routed to the
 // bridge by RouteServices, once the rules that refuse unserved addresses are
 // in force.
 func (h *Host) Up() error {
@@ -54,60 +61,160 @@ func (h *Host) Up() error {
 	if err := h.Fence(); err != nil {
 		return err
 	}
-	if err := setSysctl("net/ipv4/ip_forward", "1"); err != nil {
+	for _, f := range families {
+		if !f.Of(h.PodCIDRs).IsValid() {
+			continue
+		}
+		if err := forward(f); err != nil {
+			return err
+		}
+	}
+	if err := h.bridge(); err != nil {
 		return err
 	}
-	if _, err := h.bridge(); err != nil {
-		return err
+	h.BridgeFilter = bridgeFilter(IPv4)
+	if IPv6.Of(h.PodCIDRs).IsValid() {
+		h.BridgeFilter = bridgeFilter(IPv6) && h.BridgeFilter
 	}
-	h.BridgeFilter = bridgeFilter()
 	return nil
 }
 
-func (h *Host) bridge() (netlink.Link, error) {
+func (h *Host) bridge() error {
 	link, err := netlink.LinkByName(h.Bridge())
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = h.Bridge()
 		// An address of its own keeps the bridge from taking that of
 		// whichever port has the lowest, which would change under way.
-		gw := h.Gateway().As4()
-		attrs.HardwareAddr = net.HardwareAddr{0x02, 0x53, gw[0], gw[1], gw[2], gw[3]}
+		attrs.HardwareAddr = hardwareAddr(h.Gateway())
 		if err = netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil && !errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("network: add bridge %s: %w", h.Bridge(), err)
+			return fmt.Errorf("network: add bridge %s: %w", h.Bridge(), err)
 		}
 		link, err = netlink.LinkByName(h.Bridge())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("network: bridge %s: %w", h.Bridge(), err)
+		return fmt.Errorf("network: bridge %s: %w", h.Bridge(), err)
 	}
-	addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(h.Gateway(), h.PodCIDR.Bits()))}
-	if err := netlink.AddrReplace(link, addr); err != nil {
-		return nil, fmt.Errorf("network: give bridge %s the address %s: %w", h.Bridge(), addr.IPNet, err)
+	settings := []sysctl{
+		// Service addresses are reached by way of the bridge's own address; a
+		// pod must not be told to look for them on the bridge itself.
+		{"net/ipv4/conf/" + h.Bridge() + "/send_redirects", "0"}}
+	if IPv6.Of(h.PodCIDRs).IsValid() {
+		conf := "net/ipv6/conf/" + h.Bridge()
+		settings = append(settings,
+			sysctl{conf + "/disable_ipv6", "0"}, // which new links may have from the machine's settings
+			// Nobody else has its addresses, so they are good at once, also the
+			// link's own, which asks for the pods' hardware addresses.
+			sysctl{conf + "/accept_dad", "0"},
+			sysctl{conf + "/accept_ra", "0"}) // pods are no routers
+	}
+	for _, s := range settings {
+		if err := s.set(); err != nil {
+			return err
+		}
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
-		return nil, fmt.Errorf("network: set bridge %s up: %w", h.Bridge(), err)
+		return fmt.Errorf("network: set bridge %s up: %w", h.Bridge(), err)
 	}
-	// Service addresses are reached by way of the bridge's own address; a
-	// pod must not be told to look for them on the bridge itself.
-	if err := setSysctl("net/ipv4/conf/"+h.Bridge()+"/send_redirects", "0"); err != nil {
-		return nil, err
+	for i, gw := range h.Gateways() {
+		addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(gw, h.PodCIDRs[i].Bits()))}
+		if IPv6.Has(gw) {
+			addr.Flags = unix.IFA_F_NODAD
+		}
+		if err := netlink.AddrReplace(link, addr); err != nil {
+			return fmt.Errorf("network: give bridge %s the address %s: %w", h.Bridge(), addr.IPNet, err)
+		}
 	}
-	return link, nil
+	return nil
 }
 
-// RouteServices leads the service range to the bridge, so that the host itself
+// hardwareAddr is one that follows from an address.
+func hardwareAddr(ip netip.Addr) net.HardwareAddr {
+	if IPv4.Has(ip) {
+		return append(net.HardwareAddr{0x02, 0x53}, ip.AsSlice()...)
+	}
+	sum := fnv.New32a()
+	sum.Write(ip.AsSlice())
+	return sum.Sum([]byte{0x02, 0x53})
+}
+
+// RouteServices leads service ranges to the bridge, so that the host itself
 // reaches service addresses: the rules translate them before a packet goes
-// out, and refuse those that nothing serves.
-func (h *Host) RouteServices() error {
+// out, and refuse those that nothing serves. A range of a family in which the
+// bridge has no address keeps its unreachable route.
+func (h *Host) RouteServices(ranges []netip.Prefix) error {
 	link, err := netlink.LinkByName(h.Bridge())
 	if err != nil {
 		return fmt.Errorf("network: bridge %s: %w", h.Bridge(), err)
 	}
-	route := &netlink.Route{Dst: ipNet(h.ServiceCIDR), LinkIndex: link.Attrs().Index,
-		Priority: metricBridge, Src: net.IP(h.Gateway().AsSlice()), Scope: netlink.SCOPE_LINK}
-	if err := netlink.RouteReplace(route); err != nil {
-		return fmt.Errorf("network: route %s to bridge %s: %w", h.ServiceCIDR, h.Bridge(), err)
+	for _, p := range ranges {
+		pods := familyOf(p).Of(h.PodCIDRs)
+		if !pods.IsValid() {
+			continue
+		}
+		route := &netlink.Route{Dst: ipNet(p), LinkIndex: link.Attrs().Index,
+			Priority: metricBridge, Src: net.IP(pods.Masked().Addr().Next().AsSlice())}
+		if IPv4.Has(p.Addr()) {
+			route.Scope = netlink.SCOPE_LINK
+		}
+		if err := netlink.RouteReplace(route); err != nil {
+			return fmt.Errorf("network: route %s to bridge %s: %w", p, h.Bridge(), err)
+		}
+	}
+	return nil
+}
+
+// RoutedServices are the ranges that RouteServices leads to the bridge, now or
+// in an earlier life.
+func (h *Host) RoutedServices() ([]netip.Prefix, error) {
+	routes, err := h.serviceRoutes()
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.Prefix
+	for i := range routes {
+		out = append(out, prefixOf(routes[i].Dst))
+	}
+	return out, nil
+}
+
+func (h *Host) serviceRoutes() (out []netlink.Route, err error) {
+	link, err := netlink.LinkByName(h.Bridge())
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("network: bridge %s: %w", h.Bridge(), err)
+	}
+	for _, f := range families {
+		routes, err := netlink.RouteListFiltered(f.Number(), &netlink.Route{LinkIndex: link.Attrs().Index}, netlink.RT_FILTER_OIF)
+		if err != nil {
+			return nil, fmt.Errorf("network: routes of bridge %s: %w", h.Bridge(), err)
+		}
+		for _, r := range routes {
+			if r.Priority == metricBridge && r.Gw == nil && r.Dst != nil {
+				out = append(out, r)
+			}
+		}
+	}
+	return out, nil
+}
+
+// ForgetServices takes away the routes of a range that is none of services any
+// more. That to the bridge is the last: it tells a later life what is left.
+func (h *Host) ForgetServices(p netip.Prefix) error {
+	if err := gone(netlink.RouteDel(unreachable(p))); err != nil {
+		return fmt.Errorf("network: take the unreachable route of %s: %w", p, err)
+	}
+	routes, err := h.serviceRoutes()
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		if prefixOf(r.Dst) == p {
+			if err := gone(netlink.RouteDel(&r)); err != nil {
+				return fmt.Errorf("network: take the route of %s: %w", p, err)
+			}
+		}
 	}
 	return nil
 }
@@ -115,20 +222,20 @@ func (h *Host) RouteServices() error {
 // Down takes bridge, routes and rules away. What is not there is no error.
 func (h *Host) Down() error {
 	var errs []error
-	errs = append(errs, deleteTable(h.Table()), deleteTable(h.PolicyTable()))
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
-	if err != nil {
+	ranges, err := h.RoutedServices()
+	errs = append(errs, err)
+	for _, f := range families {
+		errs = append(errs, deleteTable(f, h.Table()), deleteTable(f, h.PolicyTable()))
+		routes, err := h.nodeRoutes(f)
 		errs = append(errs, err)
-	}
-	for _, r := range routes {
-		if r.Dst != nil && h.ClusterCIDR.Contains(addrOf(r.Dst.IP)) {
+		for _, r := range routes {
 			errs = append(errs, gone(netlink.RouteDel(&r)))
 		}
 	}
 	if link, err := netlink.LinkByName(h.Bridge()); err == nil {
 		errs = append(errs, gone(netlink.LinkDel(link)))
 	}
-	for _, p := range []netip.Prefix{h.ClusterCIDR, h.ServiceCIDR} {
+	for _, p := range slices.Concat(h.ClusterCIDRs, h.ServiceCIDRs, ranges) {
 		errs = append(errs, gone(netlink.RouteDel(unreachable(p))))
 	}
 	return errors.Join(errs...)
@@ -142,36 +249,90 @@ func gone(err error) error {
 	return err
 }
 
+// forward lets the machine forward packets of a family.
+func forward(f Family) error {
+	if f == IPv4 {
+		return sysctl{"net/ipv4/ip_forward", "1"}.set()
+	}
+	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
+		return fmt.Errorf("network: the kernel has no IPv6, which the cluster's ranges need: %w", err)
+	}
+	if err := keepAdvertised(); err != nil {
+		return err
+	}
+	return sysctl{"net/ipv6/conf/all/forwarding", "1"}.set()
+}
+
+// keepAdvertised lets links that have a route from a router's advertisement
+// take further ones: who forwards does not, unless he is told to, and would
+// lose that route when its time is over.
+func keepAdvertised() error {
+	routes, err := netlink.RouteListFiltered(unix.AF_INET6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		return fmt.Errorf("network: list routes: %w", err)
+	}
+	for _, r := range routes {
+		link, err := netlink.LinkByIndex(r.LinkIndex)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		accept := sysctl{"net/ipv6/conf/" + link.Attrs().Name + "/accept_ra", "1"}
+		if had, err := accept.get(); err != nil || had != accept.value {
+			continue // some program does it, and not the kernel
+		}
+		accept.value = "2"
+		if err := accept.set(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // bridgeFilter turns netfilter on for bridged packets and tells whether it is.
-func bridgeFilter() bool {
-	const name = "net/bridge/bridge-nf-call-iptables"
-	if setSysctl(name, "1") == nil {
+func bridgeFilter(f Family) bool {
+	s := sysctl{"net/bridge/bridge-nf-call-iptables", "1"}
+	if f == IPv6 {
+		s.name = "net/bridge/bridge-nf-call-ip6tables"
+	}
+	if s.set() == nil {
 		return true
 	}
 	// The module may only have to be loaded; kernels without modules fail here.
 	if exec.Command("modprobe", "br_netfilter").Run() != nil {
 		return false
 	}
-	return setSysctl(name, "1") == nil
+	return s.set() == nil
 }
 
-func setSysctl(name, value string) error {
-	path := "/proc/sys/" + name
-	had, err := os.ReadFile(path)
+// sysctl is a setting of the kernel's.
+type sysctl struct{ name, value string }
+
+func (s sysctl) get() (string, error) {
+	had, err := os.ReadFile("/proc/sys/" + s.name)
 	if err != nil {
-		return fmt.Errorf("network: %w", err)
+		return "", fmt.Errorf("network: %w", err)
 	}
-	if strings.TrimSpace(string(had)) == value {
-		return nil
+	return strings.TrimSpace(string(had)), nil
+}
+
+func (s sysctl) set() error {
+	had, err := s.get()
+	if err != nil || had == s.value {
+		return err
 	}
-	if err := os.WriteFile(path, []byte(value), 0o644); err != nil {
-		return fmt.Errorf("network: set %s: %w", strings.ReplaceAll(name, "/", "."), err)
+	if err := os.WriteFile("/proc/sys/"+s.name, []byte(s.value), 0o644); err != nil {
+		return fmt.Errorf("network: set %s: %w", strings.ReplaceAll(s.name, "/", "."), err)
 	}
 	return nil
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: net.IP(p.Addr().AsSlice()), Mask: net.CIDRMask(p.Bits(), 32)}
+	return &net.IPNet{IP: net.IP(p.Addr().AsSlice()), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+func prefixOf(n *net.IPNet) netip.Prefix {
+	bits, _ := n.Mask.Size()
+	return netip.PrefixFrom(addrOf(n.IP), bits)
 }
 
 func addrOf(ip net.IP) netip.Addr {

@@ -7,7 +7,7 @@
 // that clusters live side by side on one machine, and stays in force while
 // Setpoint is down. Host.Down takes it away.
 //
-// Order matters: before anything else the service and the pod range get an
+// Order matters: before anything else service and pod ranges get an
 // unreachable route, so that a packet to an address that nothing serves never
 // leaves the machine by its default route.
 //
@@ -16,7 +16,6 @@
 package network
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -26,12 +25,13 @@ import (
 type Config struct {
 	// Instance tells clusters on one machine apart: up to 8 of a-z, 0-9.
 	Instance string
-	// ClusterCIDR is the pod range of the whole cluster, ServiceCIDR the range
-	// of the service addresses; IPv4.
-	ClusterCIDR, ServiceCIDR netip.Prefix
-	// PodCIDR is this node's part of ClusterCIDR. Its first address is the
-	// bridge's.
-	PodCIDR netip.Prefix
+	// ClusterCIDRs are the pod ranges of the whole cluster, ServiceCIDRs the
+	// ranges of its service addresses: one, or one of each family.
+	ClusterCIDRs, ServiceCIDRs []netip.Prefix
+	// PodCIDRs are this node's parts of ClusterCIDRs: one of each, or one alone
+	// where the cluster came to its second family later than the node. The
+	// first address of each is the bridge's.
+	PodCIDRs []netip.Prefix
 }
 
 var instancePattern = regexp.MustCompile(`^[a-z0-9]{1,8}$`)
@@ -41,21 +41,48 @@ func (c Config) Validate() error {
 	if !instancePattern.MatchString(c.Instance) {
 		return fmt.Errorf("network: instance %q: must be 1 to 8 of a-z and 0-9", c.Instance)
 	}
-	for name, p := range map[string]netip.Prefix{"cluster range": c.ClusterCIDR, "service range": c.ServiceCIDR, "pod range of the node": c.PodCIDR} {
-		if !p.IsValid() || !p.Addr().Is4() {
-			return fmt.Errorf("network: %s %q: must be an IPv4 prefix such as 10.42.0.0/16", name, p)
+	for name, list := range map[string][]netip.Prefix{"cluster range": c.ClusterCIDRs, "service range": c.ServiceCIDRs, "pod range of the node": c.PodCIDRs} {
+		if err := validate(name, list); err != nil {
+			return err
 		}
 	}
-	if c.ClusterCIDR.Overlaps(c.ServiceCIDR) {
-		return fmt.Errorf("network: cluster range %s and service range %s overlap", c.ClusterCIDR, c.ServiceCIDR)
+	for _, pods := range c.ClusterCIDRs {
+		for _, services := range c.ServiceCIDRs {
+			if pods.Overlaps(services) {
+				return fmt.Errorf("network: cluster range %s and service range %s overlap", pods, services)
+			}
+		}
 	}
-	if c.ClusterCIDR.Bits() > c.PodCIDR.Bits() || !c.ClusterCIDR.Contains(c.PodCIDR.Addr()) {
-		return fmt.Errorf("network: pod range of the node %s does not lie in the cluster range %s", c.PodCIDR, c.ClusterCIDR)
-	}
-	if c.PodCIDR.Bits() > 29 {
-		return errors.New("network: pod range of the node is smaller than /29")
+	for _, p := range c.PodCIDRs {
+		whole := familyOf(p).Of(c.ClusterCIDRs)
+		if !whole.IsValid() || whole.Bits() > p.Bits() || !whole.Contains(p.Addr()) {
+			return fmt.Errorf("network: pod range of the node %s does not lie in the cluster's %s", p, c.ClusterCIDRs)
+		}
+		if p.Addr().BitLen()-p.Bits() < 3 {
+			return fmt.Errorf("network: pod range of the node %s has fewer than 8 addresses", p)
+		}
 	}
 	return nil
+}
+
+// validate says what is wrong with a list of ranges.
+func validate(name string, list []netip.Prefix) error {
+	if len(list) == 0 || len(list) > 2 || len(list) == 2 && familyOf(list[0]) == familyOf(list[1]) {
+		return fmt.Errorf("network: %s %v: must be one prefix such as 10.42.0.0/16, or one of IPv4 and one of IPv6", name, list)
+	}
+	for _, p := range list {
+		if !p.IsValid() || p.Addr().Is4In6() {
+			return fmt.Errorf("network: %s %q: must be a prefix such as 10.42.0.0/16 or fd42::/48", name, p)
+		}
+	}
+	return nil
+}
+
+func familyOf(p netip.Prefix) Family {
+	if p.Addr().Is4() {
+		return IPv4
+	}
+	return IPv6
 }
 
 // Bridge is the name of the node's bridge.
@@ -67,5 +94,13 @@ func (c Config) Table() string { return "setpoint-" + c.Instance }
 // PolicyTable is the name of the nftables table of network policies.
 func (c Config) PolicyTable() string { return c.Table() + "-policy" }
 
-// Gateway is the bridge's address: the first of the node's pod range.
-func (c Config) Gateway() netip.Addr { return c.PodCIDR.Masked().Addr().Next() }
+// Gateway is the bridge's address: the first of the node's first pod range.
+func (c Config) Gateway() netip.Addr { return c.PodCIDRs[0].Masked().Addr().Next() }
+
+// Gateways are the bridge's addresses, one for each of the node's pod ranges.
+func (c Config) Gateways() (out []netip.Addr) {
+	for _, p := range c.PodCIDRs {
+		out = append(out, p.Masked().Addr().Next())
+	}
+	return out
+}

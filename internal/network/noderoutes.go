@@ -19,8 +19,8 @@ import (
 // /etc/iproute2/rt_protos; 83 is assigned to nobody).
 const routeProtocol = 83
 
-// NodeRoutes is the loop that routes every other node's pod range to that
-// node's address. Nodes must reach each other directly (one network segment).
+// NodeRoutes is the loop that routes every other node's pod ranges to that
+// node's addresses. Nodes must reach each other directly (one network segment).
 type NodeRoutes struct {
 	host     *Host
 	nodeName string
@@ -54,37 +54,67 @@ func (r *NodeRoutes) Run(ctx context.Context) error {
 	return r.loop.Run(ctx)
 }
 
-// via is where a node's pod range is reached.
+// via is where a node's pod ranges are reached.
 type via struct {
-	pods netip.Prefix
-	node netip.Addr
+	pods [len(families)]netip.Prefix
+	node [len(families)]netip.Addr
 }
 
-func routeOf(n *corev1.Node) via {
-	var v via
-	v.pods, _ = netip.ParsePrefix(n.Spec.PodCIDR)
-	for _, a := range n.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			v.node, _ = netip.ParseAddr(a.Address)
-			break
+func routeOf(n *corev1.Node) (v via) {
+	pods := n.Spec.PodCIDRs
+	if len(pods) == 0 {
+		pods = []string{n.Spec.PodCIDR}
+	}
+	for i, f := range families {
+		for _, text := range pods {
+			if p, err := netip.ParsePrefix(text); err == nil && f.Has(p.Addr()) {
+				v.pods[i] = p.Masked()
+				break
+			}
+		}
+		for _, a := range n.Status.Addresses {
+			if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP && f.Has(ip) {
+				v.node[i] = ip
+				break
+			}
 		}
 	}
 	return v
 }
 
-// planRoutes tells which routes this node should have: one for each other
-// node with a pod range of its own and an address outside that range (a
-// simulated node's address is inside).
-func planRoutes(nodes []*corev1.Node, self string, cluster netip.Prefix) map[netip.Prefix]netip.Addr {
+// planRoutes tells which routes this node should have: of each family, one for
+// each other node with a pod range of its own and an address outside that
+// range (a simulated node's address is inside).
+func planRoutes(nodes []*corev1.Node, self string, cluster []netip.Prefix) map[netip.Prefix]netip.Addr {
 	want := map[netip.Prefix]netip.Addr{}
 	for _, n := range nodes {
-		v := routeOf(n)
-		if n.Name == self || !v.pods.IsValid() || !v.node.Is4() || cluster.Contains(v.node) || !cluster.Contains(v.pods.Addr()) {
+		if n.Name == self {
 			continue
 		}
-		want[v.pods.Masked()] = v.node
+		v := routeOf(n)
+		for i, f := range families {
+			whole := f.Of(cluster)
+			if v.pods[i].IsValid() && v.node[i].IsValid() && whole.Contains(v.pods[i].Addr()) && !whole.Contains(v.node[i]) {
+				want[v.pods[i]] = v.node[i]
+			}
+		}
 	}
 	return want
+}
+
+// nodeRoutes are the routes of a family that the loop has made.
+func (h *Host) nodeRoutes(f Family) (out []netlink.Route, err error) {
+	routes, err := netlink.RouteListFiltered(f.Number(), &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		return nil, fmt.Errorf("network: list routes: %w", err)
+	}
+	whole := f.Of(h.ClusterCIDRs)
+	for _, r := range routes {
+		if r.Dst != nil && whole.Contains(addrOf(r.Dst.IP)) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
 }
 
 func (r *NodeRoutes) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, error) {
@@ -92,22 +122,20 @@ func (r *NodeRoutes) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, e
 	for _, o := range r.nodes.List("") {
 		nodes = append(nodes, o.(*corev1.Node))
 	}
-	want := planRoutes(nodes, r.nodeName, r.host.ClusterCIDR)
-	have, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
-	if err != nil {
-		return loop.Outcome{}, fmt.Errorf("list routes: %w", err)
-	}
+	want := planRoutes(nodes, r.nodeName, r.host.ClusterCIDRs)
 	var errs []error
-	for _, route := range have {
-		if route.Dst == nil || !r.host.ClusterCIDR.Contains(addrOf(route.Dst.IP)) {
-			continue
+	for _, f := range families {
+		have, err := r.host.nodeRoutes(f)
+		if err != nil {
+			return loop.Outcome{}, err
 		}
-		bits, _ := route.Dst.Mask.Size()
-		dst := netip.PrefixFrom(addrOf(route.Dst.IP), bits)
-		if want[dst] == addrOf(route.Gw) {
-			delete(want, dst)
-		} else if !want[dst].IsValid() {
-			errs = append(errs, gone(netlink.RouteDel(&route)))
+		for _, route := range have {
+			dst := prefixOf(route.Dst)
+			if want[dst] == addrOf(route.Gw) {
+				delete(want, dst)
+			} else if !want[dst].IsValid() {
+				errs = append(errs, gone(netlink.RouteDel(&route)))
+			}
 		}
 	}
 	for dst, gw := range want {

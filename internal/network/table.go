@@ -9,13 +9,13 @@ import (
 )
 
 // deleteTable takes an nftables table away, with all rules in it.
-func deleteTable(name string) error {
+func deleteTable(f Family, name string) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("network: nftables: %w", err)
 	}
-	conn.DelTable(&nftables.Table{Name: name, Family: nftables.TableFamilyIPv4})
-	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+	conn.DelTable(f.Table(name))
+	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EAFNOSUPPORT) {
 		return fmt.Errorf("network: delete nftables table %s: %w", name, err)
 	}
 	return nil

@@ -37,7 +37,7 @@ var nodeRules = []Rule{
 	// So are the DNS server, which answers for pods of a namespace that exists,
 	// and what enforces network policies.
 	{Verbs: read, Groups: core, Resources: []string{"namespaces"}},
-	{Verbs: read, Groups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}},
+	{Verbs: read, Groups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies", "servicecidrs"}},
 	// Another: a node makes and removes the folders of the volumes on it, and
 	// says so on the volume (NodeRestriction holds it to that).
 	{Verbs: []string{"get", "list", "watch", "patch"}, Groups: core, Resources: []string{"persistentvolumes"}},

@@ -1,15 +1,15 @@
 // Package announce is the loop by which one node answers for each address that
 // load balancers have from a pool: it gives its bridge the address, so that the
 // kernel answers who asks the network for it (ARP), and tells the network that
-// it moved there.
+// it moved there. For IPv6 the kernel answers (neighbour discovery) only on the
+// link that has the address: the links that reach the pool have it too.
 //
 // Which node it is follows from the nodes that are ready, and, where a
 // service's traffic stays on the node, have an endpoint: each node finds the
 // same by itself, and when one falls silent another takes its addresses over.
 // While two nodes see it differently, both may answer for a moment.
 //
-// Addresses stay while Setpoint is down; network.Host.Down takes them away with
-// the bridge. Nodes must share a network segment whose hosts reach the pool
+// Addresses stay while Setpoint is down; Withdraw takes them away. Nodes must share a network segment whose hosts reach the pool
 // without a router, and the kernel must answer for every address of its own
 // (arp_ignore 0, the default).
 package announce
@@ -195,9 +195,8 @@ func (l *Loop) reconcile(_ context.Context, _ loop.Key) (loop.Outcome, error) {
 	}
 	errs := []error{prune(link, want)}
 	for ip := range want {
-		one := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(32, 32)}}
-		if err := netlink.AddrAdd(link, one); err != nil && !errors.Is(err, unix.EEXIST) {
-			errs = append(errs, fmt.Errorf("give %s the address %s: %w", l.opts.Link, ip, err))
+		if err := take(link, ip); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		if err := tell(ip); err != nil {
@@ -207,35 +206,115 @@ func (l *Loop) reconcile(_ context.Context, _ loop.Key) (loop.Outcome, error) {
 	return loop.Done(), errors.Join(errs...)
 }
 
+// take gives an address to the bridge and, of IPv6, to the links that reach its
+// network. The bridge's is first: by it a later life knows which those are.
+func take(bridge netlink.Link, ip netip.Addr) error {
+	if err := give(bridge, ip); err != nil || ip.Is4() {
+		return err
+	}
+	links, err := reaching(ip)
+	if err != nil {
+		return err
+	}
+	for i := range links {
+		link, err := netlink.LinkByIndex(links[i].Index)
+		if err == nil {
+			err = give(link, ip)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func give(link netlink.Link, ip netip.Addr) error {
+	if err := netlink.AddrAdd(link, single(ip)); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("give %s the address %s: %w", link.Attrs().Name, ip, err)
+	}
+	return nil
+}
+
+// single is an address for itself alone. Of IPv6 it is good at once, though the
+// node that had it before may not be through with it, and deprecated, so that
+// this node's own connections do not come from it.
+func single(ip netip.Addr) *netlink.Addr {
+	a := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())}}
+	if ip.Is6() {
+		a.Flags, a.ValidLft, a.PreferedLft = unix.IFA_F_NODAD, forever, 0
+	}
+	return a
+}
+
+// forever is a lifetime without end.
+const forever = 1<<32 - 1
+
 // Withdraw takes away what an earlier start answered for, where there is no pool
-// any more.
+// any more, or the cluster goes. Without the bridge there is nothing.
 func Withdraw(bridge string) error {
 	link, err := netlink.LinkByName(bridge)
-	if err != nil {
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("link %s: %w", bridge, err)
 	}
 	return prune(link, nil)
 }
 
 // prune takes the addresses away that are not wanted, and those out of want that
-// are there. The bridge is ours: what it has besides its own address, which is
-// one of a range, was given to it here, maybe from a pool that was another.
-func prune(link netlink.Link, want map[netip.Addr]bool) error {
-	have, err := netlink.AddrList(link, netlink.FAMILY_V4)
+// are there. The bridge is ours: what it has besides its own addresses, which
+// are of a range, was given to it here, maybe from a pool that was another.
+func prune(bridge netlink.Link, want map[netip.Addr]bool) error {
+	have, err := netlink.AddrList(bridge, netlink.FAMILY_ALL)
 	if err != nil {
-		return fmt.Errorf("addresses of %s: %w", link.Attrs().Name, err)
+		return fmt.Errorf("addresses of %s: %w", bridge.Attrs().Name, err)
 	}
 	var errs []error
 	for i := range have {
-		ip, ok := netip.AddrFromSlice(have[i].IP.To4())
-		bits, _ := have[i].Mask.Size()
+		ip, whole := addrOf(&have[i])
 		switch {
-		case !ok || bits != 32:
-		case want[ip]:
+		case !whole:
+		case !want[ip]:
+			errs = append(errs, drop(bridge, ip))
+		case ip.Is4():
 			delete(want, ip)
 		default:
-			errs = append(errs, netlink.AddrDel(link, &have[i]))
+			links, err := reaching(ip)
+			if err == nil && !slices.ContainsFunc(links, func(l net.Interface) bool { return !has(&l, ip) }) {
+				delete(want, ip)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// drop takes an address from all links, from the bridge last.
+func drop(bridge netlink.Link, ip netip.Addr) error {
+	if ip.Is6() {
+		links, err := netlink.LinkList()
+		if err != nil {
+			return fmt.Errorf("links: %w", err)
+		}
+		for _, link := range links {
+			if link.Attrs().Index == bridge.Attrs().Index {
+				continue
+			}
+			if err := netlink.AddrDel(link, single(ip)); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+				return fmt.Errorf("take the address %s from %s: %w", ip, link.Attrs().Name, err)
+			}
+		}
+	}
+	if err := netlink.AddrDel(bridge, single(ip)); err != nil {
+		return fmt.Errorf("take the address %s from %s: %w", ip, bridge.Attrs().Name, err)
+	}
+	return nil
+}
+
+// addrOf is a link's address, and whether it is one for itself alone.
+func addrOf(a *netlink.Addr) (ip netip.Addr, whole bool) {
+	ip, _ = netip.AddrFromSlice(a.IP)
+	ip = ip.Unmap()
+	bits, _ := a.Mask.Size()
+	return ip, bits == ip.BitLen()
 }

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
 	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/network"
+	"github.com/setpoint-project/setpoint/internal/network/networktest"
 )
 
 // TestChosen: all nodes agree, and a node that goes moves its addresses only.
@@ -48,67 +49,131 @@ func TestChosen(t *testing.T) {
 }
 
 // TestAddresses: the bridge has the pool's addresses that are this node's, and
-// no others of it or of a pool before it; and the network hears of it.
+// no others of it or of a pool before it; and the network hears of it: who
+// remembered that the address was elsewhere reaches it here.
 func TestAddresses(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a network namespace")
+	for _, f := range []network.Family{network.IPv4, network.IPv6} {
+		t.Run(f.String(), func(t *testing.T) { testAddresses(t, f) })
 	}
-	runtime.LockOSThread() // never unlocked: the thread ends with the test
-	ns, err := netns.New()
+}
+
+func testAddresses(t *testing.T, f network.Family) {
+	m := networktest.New(t)
+	bridge, err := netlink.LinkByName(m.Host.Bridge())
 	must(t, err)
-	defer ns.Close()
-	bridge := addLink(t, &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br"}}, "10.42.0.1/24")
-	addLink(t, &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "lan"}, PeerName: "far"}, "192.0.2.1/24")
-	far := addLink(t, nil, "", "far")
-	heard, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0x0608)
+	far, err := netns.New() // moves the thread
 	must(t, err)
-	defer unix.Close(heard)
-	must(t, unix.Bind(heard, &unix.SockaddrLinklayer{Protocol: 0x0608, Ifindex: far.Attrs().Index}))
-	must(t, unix.SetsockoptTimeval(heard, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}))
+	defer far.Close()
+	must(t, netns.Set(m.Self))
+	lan := addLink(t, &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "lan"}, PeerName: "far", PeerNamespace: netlink.NsFd(far)})
+	inFar := func(do func()) {
+		must(t, netns.Set(far))
+		defer netns.Set(m.Self)
+		do()
+	}
+	address := networktest.Text(f, "192.0.2.200")
+	var remembered *netlink.Neigh
+	inFar(func() {
+		link := addLink(t, nil, "far")
+		giveAddr(t, link, networktest.Text(f, "192.0.2.9/24"))
+		mac, _ := net.ParseMAC("02:00:00:00:00:01")
+		remembered = &netlink.Neigh{LinkIndex: link.Attrs().Index, IP: net.ParseIP(address), HardwareAddr: mac, State: netlink.NUD_REACHABLE}
+	})
+	giveAddr(t, lan, networktest.Text(f, "192.0.2.1/24"))
 
 	c := apitest.New(t, apitest.Options{}).Client("tester")
-	l := New(Options{Client: c, Node: "n1", Link: "br", Pool: netip.MustParsePrefix("192.0.2.128/25").Contains})
+	inPool := func(ip netip.Addr) bool {
+		return ip.String() == address || ip.String() == networktest.Text(f, "192.0.2.250")
+	}
+	l := New(Options{Client: c, Node: "n1", Link: m.Host.Bridge(), Pool: inPool})
+	have := func(link netlink.Link) (got []string) {
+		t.Helper()
+		list, err := netlink.AddrList(link, f.Number())
+		must(t, err)
+		for _, a := range list {
+			if a.IP.IsGlobalUnicast() {
+				got = append(got, a.IP.String())
+			}
+		}
+		slices.Sort(got)
+		return got
+	}
 	look := func(want ...string) {
 		t.Helper()
+		_, revision, err := c.List(t.Context(), client.Services, "", metav1.ListOptions{})
+		must(t, err)
 		for _, v := range []client.View{l.services, l.slices, l.nodes} {
-			must(t, v.WaitSynced(t.Context()))
+			must(t, v.WaitFor(t.Context(), revision)) // the indexes hear of a write after the writer does
 		}
 		if _, err := l.reconcile(t.Context(), only); err != nil {
 			t.Fatal(err)
 		}
-		list, err := netlink.AddrList(bridge, netlink.FAMILY_V4)
-		must(t, err)
-		var got []string
-		for _, a := range list {
-			got = append(got, a.IP.String())
-		}
-		if !slices.Equal(got, append([]string{"10.42.0.1"}, want...)) {
+		if got := have(bridge); !slices.Equal(got, append([]string{networktest.Text(f, "10.42.0.1")}, want...)) {
 			t.Errorf("addresses %v, want %v beside the bridge's own", got, want)
 		}
-	}
-	earlier := func(ip net.IP) {
-		t.Helper()
-		must(t, netlink.AddrAdd(bridge, &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: net.CIDRMask(32, 32)}}))
-	}
-	earlier(net.IPv4(192, 0, 2, 250))
-	earlier(net.IPv4(198, 51, 100, 7)) // with another pool
-	file(t, c, "web", "192.0.2.200", "192.0.2.7")
-	look() // nobody is ready
-	ready(t, c, "n1")
-	look("192.0.2.200")
-	frame := make([]byte, 100)
-	for {
-		n, err := unix.Read(heard, frame)
-		must(t, err)
-		if n >= 42 && frame[0] == 0xff && netip.AddrFrom4([4]byte(frame[28:32])) == netip.MustParseAddr("192.0.2.200") {
-			break
+		onLan := []string{networktest.Text(f, "192.0.2.1")}
+		if f == network.IPv6 {
+			onLan = append(onLan, want...)
+		}
+		if got := have(lan); !slices.Equal(got, onLan) {
+			t.Errorf("addresses of the link %v, want %v", got, onLan)
 		}
 	}
+	earlier := func(ip string) {
+		t.Helper()
+		must(t, take(bridge, netip.MustParseAddr(networktest.Text(f, ip))))
+	}
+	earlier("192.0.2.250")
+	earlier("198.51.100.7") // with another pool
+	file(t, c, "web", address, networktest.Text(f, "192.0.2.7"))
+	look() // nobody is ready
+	inFar(func() { must(t, netlink.NeighSet(remembered)) })
+	ready(t, c, "n1")
+	look(address)
+	mustReach(t, f, inFar, address)
+	look(address)
+
 	must(t, c.Delete(t.Context(), client.Services, "default", "web", metav1.DeleteOptions{}))
 	look()
-	earlier(net.IPv4(192, 0, 2, 250))
-	must(t, Withdraw("br"))
+	earlier("192.0.2.250")
+	must(t, Withdraw(m.Host.Bridge()))
 	look()
+	must(t, m.Host.Down())
+	must(t, Withdraw(m.Host.Bridge())) // nothing to do
+}
+
+// mustReach connects to an address from afar.
+func mustReach(t *testing.T, f network.Family, inFar func(func()), address string) {
+	t.Helper()
+	at, err := net.Listen("tcp"+string('0'+rune(f)), net.JoinHostPort(address, "0"))
+	must(t, err)
+	defer at.Close()
+	inFar(func() {
+		conn, err := net.DialTimeout("tcp", at.Addr().String(), time.Minute)
+		if err != nil {
+			t.Errorf("from afar: %v", err)
+			return
+		}
+		conn.Close()
+	})
+}
+
+// TestSource: this node's own connections do not come from a balancer's address,
+// which may be another node's in a moment.
+func TestSource(t *testing.T) {
+	m := networktest.New(t)
+	bridge, err := netlink.LinkByName(m.Host.Bridge())
+	must(t, err)
+	lan := addLink(t, &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "lan"}, PeerName: "far"})
+	addLink(t, nil, "far")
+	giveAddr(t, lan, "fd00:192:0:2::1/64")
+	must(t, take(bridge, netip.MustParseAddr("fd00:192:0:2::200")))
+	conn, err := net.Dial("udp6", "[fd00:192:0:2::201]:9") // closer to that one
+	must(t, err)
+	defer conn.Close()
+	if got := conn.LocalAddr().(*net.UDPAddr).IP.String(); got != "fd00:192:0:2::1" {
+		t.Errorf("connections come from %s", got)
+	}
 }
 
 func must(t *testing.T, err error) {
@@ -118,8 +183,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// addLink adds a link, or finds one by name, and sets it up with an address.
-func addLink(t *testing.T, link netlink.Link, addr string, name ...string) netlink.Link {
+// addLink adds a link, or finds one by name, and sets it up.
+func addLink(t *testing.T, link netlink.Link, name ...string) netlink.Link {
 	t.Helper()
 	if link != nil {
 		must(t, netlink.LinkAdd(link))
@@ -127,13 +192,18 @@ func addLink(t *testing.T, link netlink.Link, addr string, name ...string) netli
 	}
 	link, err := netlink.LinkByName(name[0])
 	must(t, err)
-	if addr != "" {
-		a, err := netlink.ParseAddr(addr)
-		must(t, err)
-		must(t, netlink.AddrAdd(link, a))
-	}
 	must(t, netlink.LinkSetUp(link))
 	return link
+}
+
+func giveAddr(t *testing.T, link netlink.Link, addr string) {
+	t.Helper()
+	a, err := netlink.ParseAddr(addr)
+	must(t, err)
+	if a.IP.To4() == nil {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	must(t, netlink.AddrAdd(link, a))
 }
 
 func file(t *testing.T, c client.Interface, name string, at ...string) {

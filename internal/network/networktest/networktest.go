@@ -1,9 +1,10 @@
 // Package networktest gives tests a machine of their own: a network namespace
 // with no way out, with the bridge of a node, and pods as further namespaces on
-// that bridge.
+// that bridge. All have addresses of both families; tests speak of those of IPv4
+// and turn what they say into the other by Text.
 //
 //	m := networktest.New(t)          // skips the test where it may make no namespace
-//	m.Pod("web", "10.42.0.2")
+//	m.Pod("web", "10.42.0.2")        // and fd00:10:42::2
 //	m.In("web", func() { … })        // dial and listen from there
 //
 // The test's thread lives in the machine: whatever it opens is there, but what
@@ -14,16 +15,21 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/setpoint-project/setpoint/internal/network"
 )
 
-// Machine is a network namespace with a node's bridge, 10.42.0.1/24.
+// Machine is a network namespace with a node's bridge, 10.42.0.1/24 and
+// fd00:10:42::1/64.
 type Machine struct {
 	Host *network.Host
 	Self netns.NsHandle
@@ -45,8 +51,7 @@ func New(t *testing.T) *Machine {
 		t.Fatal(err)
 	}
 	m := &Machine{t: t, Self: self, Pods: map[string]netns.NsHandle{}, Host: &network.Host{Config: network.Config{Instance: "test",
-		ClusterCIDR: netip.MustParsePrefix("10.42.0.0/16"), ServiceCIDR: netip.MustParsePrefix("10.43.0.0/16"),
-		PodCIDR: netip.MustParsePrefix("10.42.0.0/24")}}}
+		ClusterCIDRs: both("10.42.0.0/16"), ServiceCIDRs: both("10.43.0.0/16"), PodCIDRs: both("10.42.0.0/24")}}}
 	lo, err := netlink.LinkByName("lo")
 	m.Must(err)
 	m.Must(netlink.LinkSetUp(lo))
@@ -60,6 +65,39 @@ func New(t *testing.T) *Machine {
 	return m
 }
 
+var ipv4 = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)\.(\d+)(?:/(\d+))?(:\d+)?`)
+
+// Text is what a text about addresses of IPv4 says of a family: 10.42.0.2 is
+// fd00:10:42::2 in IPv6, 10.42.0.0/24 is fd00:10:42::/64.
+func Text(f network.Family, text string) string {
+	if f == network.IPv4 {
+		return text
+	}
+	return ipv4.ReplaceAllStringFunc(text, func(s string) string {
+		m := ipv4.FindStringSubmatch(s)
+		out := netip.MustParseAddr(strings.Join([]string{"fd00", m[1], m[2], m[3], "", m[4]}, ":")).String()
+		if strings.HasPrefix(s, "0.0.0.0/") {
+			out = "::"
+		}
+		if bits, err := strconv.Atoi(m[5]); err == nil {
+			if bits > 24 {
+				bits = 96 + bits
+			} else if bits > 0 {
+				bits = 16 + 2*bits
+			}
+			out += "/" + strconv.Itoa(bits)
+		}
+		if m[6] != "" {
+			out = "[" + out + "]" + m[6]
+		}
+		return out
+	})
+}
+
+func both(p string) []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix(p), netip.MustParsePrefix(Text(network.IPv6, p))}
+}
+
 // Must ends the test at an error.
 func (m *Machine) Must(err error) {
 	m.t.Helper()
@@ -68,7 +106,7 @@ func (m *Machine) Must(err error) {
 	}
 }
 
-// Pod adds a namespace at addr, on a port of the bridge that sends a pod's own
+// Pod adds a namespace at an address of IPv4 and its like of IPv6, on a port of the bridge that sends a pod's own
 // packets back to it, as a node's do.
 func (m *Machine) Pod(name, addr string) {
 	m.t.Helper()
@@ -86,16 +124,21 @@ func (m *Machine) Pod(name, addr string) {
 	m.Must(netlink.LinkSetHairpin(port, true))
 	m.Must(netlink.LinkSetUp(port))
 	m.In(name, func() {
-		for _, dev := range []string{"lo", "eth0"} {
-			link, err := netlink.LinkByName(dev)
+		lo, err := netlink.LinkByName("lo")
+		m.Must(err)
+		m.Must(netlink.LinkSetUp(lo))
+		link, err := netlink.LinkByName("eth0")
+		m.Must(err)
+		m.Must(os.WriteFile("/proc/sys/net/ipv6/conf/eth0/accept_dad", []byte("0"), 0)) // as the bridge plugin does
+		m.Must(netlink.LinkSetUp(link))
+		for i, f := range []network.Family{network.IPv4, network.IPv6} {
+			a, err := netlink.ParseAddr(Text(f, addr+"/24"))
 			m.Must(err)
-			m.Must(netlink.LinkSetUp(link))
-			if dev == "eth0" {
-				a, err := netlink.ParseAddr(addr + "/24")
-				m.Must(err)
-				m.Must(netlink.AddrAdd(link, a))
-				m.Must(netlink.RouteAdd(&netlink.Route{Gw: net.IP(m.Host.Gateway().AsSlice())}))
+			if f == network.IPv6 {
+				a.Flags = unix.IFA_F_NODAD
 			}
+			m.Must(netlink.AddrAdd(link, a))
+			m.Must(netlink.RouteAdd(&netlink.Route{Gw: net.IP(m.Host.Gateways()[i].AsSlice())}))
 		}
 	})
 }

@@ -23,7 +23,7 @@ type rule struct {
 	Peers    []span // merged
 	Proto    uint8  // 0: any
 	From, To uint16 // destination ports; To 0: any
-	To4      []span // when not nil: only to these (ports meant by name)
+	Only     []span // when not nil: only to these (ports meant by name)
 }
 
 // Program is what the rules do: for each isolated pod of this node, by its
@@ -40,6 +40,7 @@ type chain struct {
 
 // world is what a program follows from.
 type world struct {
+	family     network.Family
 	node       string
 	policies   []*networkingv1.NetworkPolicy
 	pods       []*corev1.Pod
@@ -47,17 +48,18 @@ type world struct {
 	addr       map[*corev1.Pod]netip.Addr // of the pods that have one of their own
 }
 
-// Plan makes the program of a node.
+// Plan makes the program of a family of addresses on a node. Policies know no
+// families: a pod that is selected is meant by all its addresses.
 //
 // https://kubernetes.io/docs/concepts/services-networking/network-policies/
-func Plan(node string, policies []*networkingv1.NetworkPolicy, pods []*corev1.Pod, namespaces []*corev1.Namespace) Program {
-	w := &world{node: node, policies: policies, namespaces: map[string]labels.Set{}, addr: map[*corev1.Pod]netip.Addr{}}
+func Plan(f network.Family, node string, policies []*networkingv1.NetworkPolicy, pods []*corev1.Pod, namespaces []*corev1.Namespace) Program {
+	w := &world{family: f, node: node, policies: policies, namespaces: map[string]labels.Set{}, addr: map[*corev1.Pod]netip.Addr{}}
 	for _, ns := range namespaces {
 		w.namespaces[ns.Name] = ns.Labels
 	}
 	for _, pod := range pods {
-		ip, err := netip.ParseAddr(pod.Status.PodIP)
-		if err == nil && ip.Is4() && !pod.Spec.HostNetwork && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		ip := network.PodIP(pod, f)
+		if ip.IsValid() && !pod.Spec.HostNetwork && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			w.addr[pod], w.pods = ip, append(w.pods, pod)
 		}
 	}
@@ -174,12 +176,12 @@ func (w *world) rules(namespace string, list []networkingv1.NetworkPolicyPeer, p
 func (w *world) peer(namespace string, p *networkingv1.NetworkPolicyPeer) (spans []span, pods []*corev1.Pod) {
 	if p.IPBlock != nil {
 		block, err := netip.ParsePrefix(p.IPBlock.CIDR)
-		if err != nil || !block.Addr().Is4() {
-			return nil, nil // of a family that is not served
+		if err != nil || !w.family.Has(block.Addr()) {
+			return nil, nil // nobody of this family
 		}
 		var holes []span
 		for _, text := range p.IPBlock.Except {
-			if hole, err := netip.ParsePrefix(text); err == nil && hole.Addr().Is4() {
+			if hole, err := netip.ParsePrefix(text); err == nil && w.family.Has(hole.Addr()) {
 				holes = append(holes, spanOf(hole))
 			}
 		}
@@ -235,7 +237,7 @@ func (w *world) port(base rule, p *networkingv1.NetworkPolicyPort, named []*core
 	var out []rule
 	for n, spans := range at {
 		r := base
-		r.From, r.To, r.To4 = n, n, merge(spans)
+		r.From, r.To, r.Only = n, n, merge(spans)
 		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b rule) int { return int(a.From) - int(b.From) })

@@ -11,6 +11,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/setpoint-project/setpoint/internal/network"
+	"github.com/setpoint-project/setpoint/internal/network/networktest"
 )
 
 func pod(namespace, name, node, ip string, ports ...corev1.ContainerPort) *corev1.Pod {
@@ -50,7 +53,7 @@ func say(p Program) string {
 				if r.To != 0 {
 					text += fmt.Sprintf(":%d-%d", r.From, r.To)
 				}
-				for _, s := range r.To4 {
+				for _, s := range r.Only {
 					text += " to " + s.from.String()
 				}
 				rules = append(rules, text)
@@ -103,8 +106,49 @@ func TestPlan(t *testing.T) {
 		for _, text := range c.policies {
 			policies = append(policies, policyOf(t, text))
 		}
-		if got := say(Plan("n1", policies, pods, namespaces)); got != c.want {
+		if got := say(Plan(network.IPv4, "n1", policies, pods, namespaces)); got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
+		}
+		// The same of IPv6 is the same; and what is said of the one family does
+		// not touch the other, as pods here have addresses of one.
+		var of6, pods6 = []*networkingv1.NetworkPolicy{}, []*corev1.Pod{}
+		for _, text := range c.policies {
+			of6 = append(of6, policyOf(t, strings.ReplaceAll(networktest.Text(network.IPv6, text), "2001:db8::/32", "198.51.100.0/24")))
+		}
+		for _, pod := range pods {
+			pod6 := pod.DeepCopy()
+			if pod.Status.PodIP != "" {
+				pod6.Status.PodIP = networktest.Text(network.IPv6, pod.Status.PodIP)
+			}
+			pods6 = append(pods6, pod6)
+		}
+		// The last address of a block is not as long as its like of IPv4.
+		want := strings.ReplaceAll(networktest.Text(network.IPv6, c.want), "fd00:192:0:2::255", "fd00:192:0:2:ffff:ffff:ffff:ffff")
+		if got := say(Plan(network.IPv6, "n1", of6, pods6, namespaces)); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+		if got := say(Plan(network.IPv4, "n1", of6, pods6, namespaces)); got != "" {
+			t.Errorf("%s: of the other family\n%s", name, got)
+		}
+	}
+}
+
+// TestPlanBoth: a pod of both families is meant by both its addresses, a block
+// by those of its own family alone.
+func TestPlanBoth(t *testing.T) {
+	both := func(name, ip string) *corev1.Pod {
+		p := pod("a", name, "n1", ip)
+		p.Status.PodIPs = []corev1.PodIP{{IP: ip}, {IP: networktest.Text(network.IPv6, ip)}}
+		return p
+	}
+	pods := []*corev1.Pod{both("web", "10.42.0.2"), both("db", "10.42.0.3")}
+	policies := []*networkingv1.NetworkPolicy{policyOf(t, `{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: {app: web}}}, {ipBlock: {cidr: "2001:db8::/32", except: ["2001:db8::/33"]}}]}]}`)}
+	for f, want := range map[network.Family]string{
+		network.IPv4: "10.42.0.3 in [10.42.0.2,]",
+		network.IPv6: "fd00:10:42::3 in [2001:db8:8000::-2001:db8:ffff:ffff:ffff:ffff:ffff:ffff,fd00:10:42::2,]",
+	} {
+		if got := say(Plan(f, "n1", policies, pods, nil)); got != want {
+			t.Errorf("%s: %s, want %s", f, got, want)
 		}
 	}
 }

@@ -9,6 +9,8 @@
 //	      v
 //	one nftables transaction (Table.Set)
 //
+// All this is there for each family of addresses, with a table of its own.
+//
 // The rules look at packets as pods see them: behind a service's address, at
 // the pod's own port. Connections that are there when a policy comes live on.
 // What comes from the pod's own node always passes, as the API has it; so do
@@ -30,6 +32,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,7 +52,7 @@ type Options struct {
 	Client client.Interface
 	Host   *network.Host
 	Node   string
-	DNS    netip.AddrPort // the node's DNS server; none when not valid
+	DNS    []netip.AddrPort // where the node's DNS server is, in each family; none: nowhere
 	Logger *slog.Logger
 }
 
@@ -59,8 +62,8 @@ type Loop struct {
 	policies client.View
 	loop     *loop.Loop
 
-	table *Table // of the one worker
-	last  time.Time
+	tables []*Table // of each family, once they were written; of the one worker
+	last   time.Time
 
 	mu struct {
 		sync.Mutex
@@ -136,36 +139,46 @@ func samePod(old, new client.Object) bool {
 	over := func(p *corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	}
-	return a.UID == b.UID && a.Status.PodIP == b.Status.PodIP && a.Spec.NodeName == b.Spec.NodeName && over(a) == over(b) && maps.Equal(a.Labels, b.Labels)
+	return a.UID == b.UID && a.Status.PodIP == b.Status.PodIP && slices.Equal(a.Status.PodIPs, b.Status.PodIPs) && a.Spec.NodeName == b.Spec.NodeName && over(a) == over(b) && maps.Equal(a.Labels, b.Labels)
 }
 
 func (l *Loop) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, error) {
 	policies := client.Listed[*networkingv1.NetworkPolicy](l.policies, "")
-	if len(policies) == 0 && l.table != nil && l.table.none {
+	if len(policies) == 0 && l.tables != nil && !slices.ContainsFunc(l.tables, func(t *Table) bool { return !t.none }) {
 		return loop.Done(), nil
 	}
 	if wait := pace - time.Since(l.last); wait > 0 {
 		l.loop.LookAfter(key, wait)
 		return loop.Done(), nil
 	}
-	var program Program
 	if len(policies) > 0 {
 		if err := l.follow(ctx); err != nil {
 			return loop.Outcome{}, err
 		}
-		program = Plan(l.opts.Node, policies, client.Listed[*corev1.Pod](l.mu.pods, ""), client.Listed[*corev1.Namespace](l.mu.namespaces, ""))
 	}
-	if l.table == nil {
-		var err error
-		if l.table, err = NewTable(l.opts.Host.PolicyTable(), l.opts.DNS); err != nil {
-			return loop.Outcome{}, err
+	if l.tables == nil {
+		for _, f := range l.opts.Host.Families() {
+			table, err := NewTable(l.opts.Host, f, l.opts.DNS)
+			if err != nil {
+				l.tables = nil
+				return loop.Outcome{}, err
+			}
+			l.tables = append(l.tables, table)
 		}
 	}
-	if err := l.table.Set(program); err != nil {
-		return loop.Outcome{}, fmt.Errorf("write the rules of network policies: %w", err)
+	isolated := false
+	for _, table := range l.tables {
+		var program Program
+		if len(policies) > 0 {
+			program = Plan(table.family, l.opts.Node, policies, client.Listed[*corev1.Pod](l.mu.pods, ""), client.Listed[*corev1.Namespace](l.mu.namespaces, ""))
+		}
+		if err := table.Set(program); err != nil {
+			return loop.Outcome{}, fmt.Errorf("write the rules of network policies: %s: %w", table.family, err)
+		}
+		isolated = isolated || len(program.Ingress)+len(program.Egress) > 0
 	}
 	l.last = time.Now()
-	if len(program.Ingress)+len(program.Egress) > 0 && !l.opts.Host.BridgeFilter {
+	if isolated && !l.opts.Host.BridgeFilter {
 		return loop.WaitFor("kernel module br_netfilter", "without it policies are not enforced between pods of this node"), nil
 	}
 	return loop.Done(), nil

@@ -3,6 +3,8 @@ package policy
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/setpoint-project/setpoint/internal/network"
 )
 
 // span is a range of addresses, both ends included.
@@ -10,13 +12,7 @@ type span struct{ from, to netip.Addr }
 
 func one(ip netip.Addr) span { return span{ip, ip} }
 
-func spanOf(p netip.Prefix) span {
-	last := p.Masked().Addr().As4()
-	for i := p.Bits(); i < 32; i++ {
-		last[i/8] |= 0x80 >> (i % 8)
-	}
-	return span{p.Masked().Addr(), netip.AddrFrom4(last)}
-}
+func spanOf(p netip.Prefix) span { return span{p.Masked().Addr(), network.Last(p)} }
 
 // merge sorts spans and joins those that touch.
 func merge(list []span) (out []span) {

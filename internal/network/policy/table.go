@@ -10,6 +10,8 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/setpoint-project/setpoint/internal/network"
 )
 
 // portion of elements in one netlink attribute, which holds 64 KiB.
@@ -17,13 +19,16 @@ const portion = 400
 
 const (
 	reg0 = unix.NFT_REG32_00
-	// offsets in the headers
-	source, destination, destinationPort = 12, 16, 2
+	// offset in the headers of TCP, UDP and SCTP
+	destinationPort = 2
 )
 
-// Table is the nftables table of the policies. It is for one goroutine.
+// Table is the nftables table of the policies for one family of addresses. It is
+// for one goroutine.
 type Table struct {
-	dns             netip.AddrPort // this node's DNS server, which every pod may ask
+	family          network.Family
+	bridge          string
+	dns             []netip.AddrPort // where this node's DNS server is, which every pod may ask
 	conn            *nftables.Conn
 	table           *nftables.Table
 	egress, ingress *nftables.Set // pod -> chain
@@ -32,16 +37,16 @@ type Table struct {
 }
 
 // NewTable prepares the table; Set writes it.
-func NewTable(name string, dns netip.AddrPort) (*Table, error) {
+func NewTable(host *network.Host, f network.Family, dns []netip.AddrPort) (*Table, error) {
 	conn, err := nftables.New()
 	if err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
 	}
-	t := &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4}
+	t := f.Table(host.PolicyTable())
 	set := func(name string) *nftables.Set {
-		return &nftables.Set{Table: t, Name: name, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeVerdict}
+		return &nftables.Set{Table: t, Name: name, IsMap: true, KeyType: f.Key(), DataType: nftables.TypeVerdict}
 	}
-	return &Table{dns: dns, conn: conn, table: t, egress: set("egress"), ingress: set("ingress")}, nil
+	return &Table{family: f, bridge: host.Bridge(), dns: dns, conn: conn, table: t, egress: set("egress"), ingress: set("ingress")}, nil
 }
 
 // Set puts a program into force in one transaction: no packet meets a moment
@@ -112,25 +117,69 @@ func (t *Table) base() error {
 		const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 		t.rule(c, &expr.Ct{Key: expr.CtKeySTATE, Register: reg0},
 			&expr.Bitwise{SourceRegister: reg0, DestRegister: reg0, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(known), Xor: make([]byte, 4)},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: reg0, Data: make([]byte, 4)}, &expr.Verdict{Kind: expr.VerdictAccept})
-		if name == "input" && t.dns.IsValid() {
-			t.rule(c, load(destination), &expr.Cmp{Op: expr.CmpOpEq, Register: reg0, Data: t.dns.Addr().AsSlice()},
-				loadPort(), &expr.Cmp{Op: expr.CmpOpEq, Register: reg0, Data: binary.BigEndian.AppendUint16(nil, t.dns.Port())}, &expr.Verdict{Kind: expr.VerdictAccept})
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: reg0, Data: make([]byte, 4)}, accept)
+		if name == "input" {
+			for _, at := range t.dns {
+				if t.family.Has(at.Addr()) {
+					t.rule(c, t.load(destination), isEqual(at.Addr().AsSlice()), loadPort(), isEqual(binary.BigEndian.AppendUint16(nil, at.Port())), accept)
+				}
+			}
 		}
-		t.rule(c, load(source), t.vmap(t.egress))
+		if t.family == network.IPv6 {
+			t.link(c)
+		}
+		t.rule(c, t.load(source), t.vmap(t.egress))
 		if name == "forward" {
-			t.rule(c, load(destination), t.vmap(t.ingress))
+			t.rule(c, t.load(destination), t.vmap(t.ingress))
 		}
 	}
 	return nil
+}
+
+// link writes what IPv6 does on one link. Neighbours find each other, and say
+// which groups they are in, whatever policies there are: without that nobody
+// reaches anybody. Else nothing comes from a pod's link-local address, which no
+// policy could mean: a pod has it without anybody giving it, and would walk
+// around all policies with it.
+func (t *Table) link(c *nftables.Chain) {
+	icmp := []expr.Any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg0}, isEqual([]byte{unix.IPPROTO_ICMPV6}),
+		&expr.Payload{DestRegister: reg0, Base: expr.PayloadBaseTransportHeader, Len: 1}}
+	for _, types := range [][2]byte{{130, 136}, {143, 143}} { // MLD and ND; MLDv2's reports
+		t.rule(c, append(slices.Clip(icmp),
+			&expr.Cmp{Op: expr.CmpOpGte, Register: reg0, Data: types[:1]}, &expr.Cmp{Op: expr.CmpOpLte, Register: reg0, Data: types[1:]}, accept)...)
+	}
+	from := make([]byte, unix.IFNAMSIZ)
+	copy(from, t.bridge)
+	t.rule(c, &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: unix.NFT_REG_1}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: from},
+		&expr.Payload{DestRegister: reg0, Base: expr.PayloadBaseNetworkHeader, Offset: t.family.SourceOffset(), Len: 2},
+		&expr.Bitwise{SourceRegister: reg0, DestRegister: reg0, Len: 2, Mask: []byte{0xff, 0xc0}, Xor: make([]byte, 2)},
+		isEqual([]byte{0xfe, 0x80}), &expr.Verdict{Kind: expr.VerdictDrop})
+}
+
+var accept = &expr.Verdict{Kind: expr.VerdictAccept}
+
+func isEqual(data []byte) expr.Any {
+	return &expr.Cmp{Op: expr.CmpOpEq, Register: reg0, Data: data}
 }
 
 func (t *Table) rule(c *nftables.Chain, exprs ...expr.Any) {
 	t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: c, Exprs: exprs})
 }
 
-func load(offset uint32) expr.Any {
-	return &expr.Payload{DestRegister: reg0, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
+// end is one of a packet's two addresses.
+type end bool
+
+const (
+	source      end = false
+	destination end = true
+)
+
+func (t *Table) load(e end) expr.Any {
+	offset := t.family.SourceOffset()
+	if e == destination {
+		offset = t.family.DestinationOffset()
+	}
+	return &expr.Payload{DestRegister: reg0, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: t.family.Size()}
 }
 
 func loadPort() expr.Any {
@@ -146,8 +195,8 @@ func (t *Table) chain(name string, c chain) error {
 	nc := t.conn.AddChain(&nftables.Chain{Name: name, Table: t.table})
 	for _, r := range c.rules {
 		var exprs []expr.Any
-		among := func(offset uint32, spans []span) error {
-			s := &nftables.Set{Table: t.table, Anonymous: true, Constant: true, Interval: true, KeyType: nftables.TypeIPAddr}
+		among := func(e end, spans []span) error {
+			s := &nftables.Set{Table: t.table, Anonymous: true, Constant: true, Interval: true, KeyType: t.family.Key()}
 			first, rest := intervals(spans)
 			if err := t.conn.AddSet(s, first); err != nil {
 				return fmt.Errorf("nftables: peers of %s: %w", name, err)
@@ -157,25 +206,21 @@ func (t *Table) chain(name string, c chain) error {
 					return fmt.Errorf("nftables: peers of %s: %w", name, err)
 				}
 			}
-			exprs = append(exprs, load(offset), &expr.Lookup{SourceRegister: reg0, SetName: s.Name, SetID: s.ID})
+			exprs = append(exprs, t.load(e), &expr.Lookup{SourceRegister: reg0, SetName: s.Name, SetID: s.ID})
 			return nil
 		}
 		if !r.Any {
-			offset := uint32(source)
-			if c.egress {
-				offset = destination
-			}
-			if err := among(offset, r.Peers); err != nil {
+			if err := among(end(c.egress), r.Peers); err != nil { // the end that is not the pod
 				return err
 			}
 		}
-		if r.To4 != nil {
-			if err := among(destination, r.To4); err != nil {
+		if r.Only != nil {
+			if err := among(destination, r.Only); err != nil {
 				return err
 			}
 		}
 		if r.Proto != 0 {
-			exprs = append(exprs, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg0}, &expr.Cmp{Op: expr.CmpOpEq, Register: reg0, Data: []byte{r.Proto}})
+			exprs = append(exprs, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg0}, isEqual([]byte{r.Proto}))
 		}
 		if r.To != 0 {
 			exprs = append(exprs, loadPort(),
@@ -191,8 +236,8 @@ func (t *Table) chain(name string, c chain) error {
 // intervals are the elements of an interval set: where each span begins, and
 // where it is over. The first of them go with the set itself.
 func intervals(spans []span) (first, rest []nftables.SetElement) {
-	if spans[0].from != netip.IPv4Unspecified() {
-		first = append(first, nftables.SetElement{Key: make([]byte, 4), IntervalEnd: true})
+	if from := spans[0].from; !from.IsUnspecified() {
+		first = append(first, nftables.SetElement{Key: make([]byte, from.BitLen()/8), IntervalEnd: true})
 	}
 	for _, s := range spans {
 		first = append(first, nftables.SetElement{Key: s.from.AsSlice()})

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"runtime"
 	"sync"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/setpoint-project/setpoint/internal/network"
 )
 
 // rounds of changes are enough to see one or two connections refused when the kernel
@@ -21,23 +24,23 @@ const rounds = 2000
 // TestChangeRefusesNobody changes the backends of a service again and again
 // while others connect to it: no packet may meet a moment at which the
 // service leads nowhere.
-func TestChangeRefusesNobody(t *testing.T) {
-	w := newWorld(t)
+func TestChangeRefusesNobody(t *testing.T) { forEach(t, testChangeRefusesNobody) }
+
+func testChangeRefusesNobody(t *testing.T, f network.Family) {
+	w := newWorld(t, f)
 	w.pod("a", "10.42.0.2")
 	w.pod("b", "10.42.0.3")
 	w.pod("c", "10.42.0.4")
 	// Aborted connections are forgotten soon, or the kernel's table fills.
 	w.Must(os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close", []byte("1"), 0))
-	table, err := NewTable(w.Host)
-	w.Must(err)
-	defer table.Close()
-	front := front("10.43.0.10", unix.IPPROTO_TCP, 80)
+	table := w.table()
+	front := w.front("10.43.0.10", unix.IPPROTO_TCP, 80)
 	programs := []Program{
-		program("svc-web", Chain{Backends: ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080")}, front),
-		program("svc-web", Chain{Backends: ports("10.42.0.2:8080", "10.42.0.4:8080")}, front),
+		program("svc-web", Chain{Backends: w.ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080")}, front),
+		program("svc-web", Chain{Backends: w.ports("10.42.0.2:8080", "10.42.0.4:8080")}, front),
 	}
-	w.Must(table.Replace(programs[0]))
-	w.Must(w.Host.RouteServices())
+	w.Must(table.Replace(programs[0], w.Host.ServiceCIDRs))
+	w.Must(w.Host.RouteServices(w.Host.ServiceCIDRs))
 
 	var stop atomic.Bool
 	var connected, refused atomic.Int64
@@ -51,7 +54,7 @@ func TestChangeRefusesNobody(t *testing.T) {
 				return
 			}
 			for !stop.Load() {
-				switch err := connect(unix.SockaddrInet4{Addr: [4]byte{10, 43, 0, 10}, Port: 80}); {
+				switch err := connect(front.Addr, 80); {
 				case err == nil:
 					connected.Add(1)
 				case errors.Is(err, unix.ECONNREFUSED):
@@ -81,8 +84,14 @@ func TestChangeRefusesNobody(t *testing.T) {
 }
 
 // connect opens a TCP connection and aborts it.
-func connect(to unix.SockaddrInet4) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+func connect(to netip.Addr, port int) error {
+	family, at := unix.AF_INET, unix.Sockaddr(nil)
+	if to.Is4() {
+		at = &unix.SockaddrInet4{Addr: to.As4(), Port: port}
+	} else {
+		family, at = unix.AF_INET6, &unix.SockaddrInet6{Addr: to.As16(), Port: port}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -90,5 +99,5 @@ func connect(to unix.SockaddrInet4) error {
 	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
 		return err
 	}
-	return unix.Connect(fd, &to)
+	return unix.Connect(fd, at)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/network"
 	"github.com/setpoint-project/setpoint/loop"
 )
 
@@ -22,9 +24,11 @@ import (
 //
 // https://kubernetes.io/docs/tasks/access-application-cluster/create-external-load-balancer/#preserving-the-client-source-ip
 //
-// The zero value is ready. It is for one goroutine.
+// It is for one goroutine.
 type checks struct {
-	open map[loop.Key]*check
+	// listen is where to answer: "tcp4", "tcp6", or "tcp" for both.
+	listen string
+	open   map[loop.Key]*check
 }
 
 // check is one port that answers.
@@ -44,20 +48,32 @@ func checkOf(o client.Object) int32 {
 	return svc.Spec.HealthCheckNodePort
 }
 
-// endpointsHere counts the ready endpoints of a service on this node.
+// endpointsHere counts the ready endpoints of a service on this node. One that
+// has addresses of both families is in slices of both and counts once: it is the
+// family with more that tells how many there are.
 func (p *Proxy) endpointsHere(key loop.Key) int {
-	here := map[string]bool{}
+	here := map[discoveryv1.AddressType]map[string]bool{}
+	most := 0
 	for _, s := range p.endpoints(key) {
-		if s.AddressType != discoveryv1.AddressTypeIPv4 {
+		if !p.serves(s.AddressType) {
 			continue
+		}
+		if here[s.AddressType] == nil {
+			here[s.AddressType] = map[string]bool{}
 		}
 		for i := range s.Endpoints {
 			if e := &s.Endpoints[i]; onNode(e, p.node) && (e.Conditions.Ready == nil || *e.Conditions.Ready) && len(e.Addresses) > 0 {
-				here[e.Addresses[0]] = true
+				here[s.AddressType][e.Addresses[0]] = true
 			}
 		}
+		most = max(most, len(here[s.AddressType]))
 	}
-	return len(here)
+	return most
+}
+
+// serves tells whether slices of a type are of a family that is served.
+func (p *Proxy) serves(t discoveryv1.AddressType) bool {
+	return slices.ContainsFunc(p.host.Families(), func(f network.Family) bool { return f.AddressType() == t })
 }
 
 // set answers on a port for a service with so many endpoints here; on none for
@@ -73,7 +89,7 @@ func (c *checks) set(key loop.Key, port int32, here int) error {
 		return nil
 	}
 	if had == nil {
-		l, err := net.Listen("tcp4", net.JoinHostPort("", strconv.Itoa(int(port))))
+		l, err := net.Listen(c.listen, net.JoinHostPort("", strconv.Itoa(int(port))))
 		if err != nil {
 			return fmt.Errorf("answer health checks: %w", err)
 		}
@@ -87,6 +103,14 @@ func (c *checks) set(key loop.Key, port int32, here int) error {
 	}
 	had.here.Store(int32(here))
 	return nil
+}
+
+// listens is the network that answers in families.
+func listens(families []network.Family) string {
+	if len(families) > 1 {
+		return "tcp"
+	}
+	return "tcp" + strconv.Itoa(int(families[0]))
 }
 
 func (c *checks) close() {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/setpoint-project/setpoint/internal/network"
 )
 
 // goneBackends lists the backends that datagrams were led to by had, and are
@@ -31,11 +33,11 @@ func (p Program) datagrams(tell func(netip.AddrPort)) {
 // gone: without connections to end, a client that keeps sending would be led
 // to the dead pod for ever. Connections of TCP are left to drain. It reads all
 // that the kernel remembers, so it is not for changes of TCP.
-func forgetUDP(gone map[netip.AddrPort]bool) error {
+func forgetUDP(f network.Family, gone map[netip.AddrPort]bool) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	_, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, backendFilter(gone))
+	_, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.InetFamily(f.Number()), backendFilter(gone))
 	return err
 }
 

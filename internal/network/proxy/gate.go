@@ -11,6 +11,8 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/setpoint-project/setpoint/internal/network"
 )
 
 // Gate decides, before a chain, who goes where.
@@ -46,12 +48,12 @@ func (p Program) depth(name string) int {
 
 // balancerAddresses are those at which a load balancer says that the service
 // is reached, as far as connections come here with that address still on them.
-func balancerAddresses(svc *corev1.Service) (out []netip.Addr) {
+func balancerAddresses(svc *corev1.Service, f network.Family) (out []netip.Addr) {
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		if in.IPMode != nil && *in.IPMode != corev1.LoadBalancerIPModeVIP {
 			continue
 		}
-		if addr, err := netip.ParseAddr(in.IP); err == nil && addr.Is4() {
+		if addr, err := netip.ParseAddr(in.IP); err == nil && f.Has(addr) {
 			out = append(out, addr)
 		}
 	}
@@ -59,8 +61,9 @@ func balancerAddresses(svc *corev1.Service) (out []netip.Addr) {
 }
 
 // sourceRanges are those who may come by way of the load balancer; none:
-// everybody. A node that asks at its own address comes from that address.
-func sourceRanges(svc *corev1.Service) (out []netip.Prefix) {
+// everybody. Where all that are named are of the other family, nobody may. A node
+// that asks at its own address comes from that address.
+func sourceRanges(svc *corev1.Service, f network.Family) (out []netip.Prefix) {
 	list := svc.Spec.LoadBalancerSourceRanges
 	if len(list) == 0 {
 		if text := strings.TrimSpace(svc.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]); text != "" {
@@ -68,14 +71,14 @@ func sourceRanges(svc *corev1.Service) (out []netip.Prefix) {
 		}
 	}
 	for _, text := range list {
-		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && p.Addr().Is4() {
+		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && f.Has(p.Addr()) {
 			out = append(out, p.Masked())
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	for _, addr := range balancerAddresses(svc) {
+	for _, addr := range balancerAddresses(svc, f) {
 		out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
 	}
 	return apart(out)
@@ -102,16 +105,18 @@ func (t *Table) writeGate(name string, g Gate) error {
 	c := t.conn.AddChain(&nftables.Chain{Name: name, Table: t.table})
 	t.conn.FlushChain(c)
 	if len(g.Sources) > 0 {
-		sources := &nftables.Set{Table: t.table, Anonymous: true, Constant: true, Interval: true, KeyType: nftables.TypeIPAddr}
+		sources := &nftables.Set{Table: t.table, Anonymous: true, Constant: true, Interval: true, KeyType: t.family.Key()}
 		if err := t.conn.AddSet(sources, intervals(g.Sources)); err != nil {
 			return fmt.Errorf("nftables: sources of %s: %w", name, err)
 		}
-		t.rule(c, loadSource(reg0), &expr.Lookup{SourceRegister: reg0, SetName: sources.Name, SetID: sources.ID, Invert: true},
+		t.rule(c, t.loadSource(reg0), &expr.Lookup{SourceRegister: reg0, SetName: sources.Name, SetID: sources.ID, Invert: true},
 			&expr.Verdict{Kind: expr.VerdictDrop})
 	}
 	if g.Inside != "" {
 		to := &expr.Verdict{Kind: expr.VerdictGoto, Chain: g.Inside}
-		t.rule(c, t.sourceIn(t.host.ClusterCIDR, expr.CmpOpEq), to)
+		if cluster := t.family.Of(t.host.ClusterCIDRs); cluster.IsValid() {
+			t.rule(c, t.sourceIn(cluster, expr.CmpOpEq), to)
+		}
 		t.rule(c, &expr.Fib{Register: reg0, ResultADDRTYPE: true, FlagSADDR: true},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: reg0, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)}, to)
 	}
@@ -123,18 +128,13 @@ func (t *Table) writeGate(name string, g Gate) error {
 
 // intervals are the elements of an interval set: where each begins, and where
 // it is over.
-func intervals(list []netip.Prefix) []nftables.SetElement {
-	var out []nftables.SetElement
-	if list[0].Addr() != netip.IPv4Unspecified() {
-		out = append(out, nftables.SetElement{Key: make([]byte, 4), IntervalEnd: true})
+func intervals(list []netip.Prefix) (out []nftables.SetElement) {
+	if len(list) > 0 && !list[0].Addr().IsUnspecified() {
+		out = append(out, nftables.SetElement{Key: make([]byte, list[0].Addr().BitLen()/8), IntervalEnd: true})
 	}
 	for _, p := range list {
 		out = append(out, nftables.SetElement{Key: p.Addr().AsSlice()})
-		last := p.Addr().As4()
-		for i := p.Bits(); i < 32; i++ {
-			last[i/8] |= 0x80 >> (i % 8)
-		}
-		if next := netip.AddrFrom4(last).Next(); next.IsValid() {
+		if next := network.Last(p).Next(); next.IsValid() {
 			out = append(out, nftables.SetElement{Key: next.AsSlice(), IntervalEnd: true})
 		}
 	}

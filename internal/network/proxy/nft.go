@@ -20,29 +20,31 @@ import (
 // Elements are sent in portions, since one netlink attribute holds 64 KiB.
 const portion = 400
 
-var (
-	addrPortType = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService)
-	frontendType = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
-	portType     = nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService)
-	addrPairType = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
-)
+var portType = nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService)
 
-// Table is the cluster's nftables table. It is not for concurrent use.
+// Table is the cluster's nftables table of one family: each has its own, of the
+// same name, so that a cluster of one family has no rules of the other. It is
+// not for concurrent use.
 type Table struct {
-	host  *network.Host
-	conn  *nftables.Conn
-	table *nftables.Table
+	host   *network.Host
+	family network.Family
+	conn   *nftables.Conn
+	table  *nftables.Table
 
 	frontends *nftables.Set // address . protocol . port -> chain
 	ports     *nftables.Set // protocol . port, of any local address -> chain
 	hairpin   *nftables.Set // pairs of equal pod addresses
+	ranges    *nftables.Set // what is refused where nothing serves it
+
+	addrPort nftables.SetDatatype // of backends
 
 	inForce Program            // changed in place by settle
+	refused []netip.Prefix     // what ranges holds
 	pods    map[netip.Addr]int // by how many chains each backend's address is used
 }
 
 // NewTable prepares the table; Replace puts it into force. Close it.
-func NewTable(host *network.Host) (*Table, error) {
+func NewTable(host *network.Host, f network.Family) (*Table, error) {
 	// One socket for all changes: closing one waits until the kernel has
 	// cleared away what the last change put out of force, which takes
 	// milliseconds, and on a busy machine half a second.
@@ -50,12 +52,15 @@ func NewTable(host *network.Host) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
 	}
-	table := &nftables.Table{Name: host.Table(), Family: nftables.TableFamilyIPv4}
+	table, addr := f.Table(host.Table()), f.Key()
 	return &Table{
-		host: host, conn: conn, table: table, inForce: newProgram(),
-		frontends: &nftables.Set{Table: table, Name: "frontends", IsMap: true, Concatenation: true, KeyType: frontendType, DataType: nftables.TypeVerdict},
-		ports:     &nftables.Set{Table: table, Name: "ports", IsMap: true, Concatenation: true, KeyType: portType, DataType: nftables.TypeVerdict},
-		hairpin:   &nftables.Set{Table: table, Name: "hairpin", Concatenation: true, KeyType: addrPairType},
+		host: host, family: f, conn: conn, table: table, inForce: newProgram(),
+		frontends: &nftables.Set{Table: table, Name: "frontends", IsMap: true, Concatenation: true,
+			KeyType: nftables.MustConcatSetType(addr, nftables.TypeInetProto, nftables.TypeInetService), DataType: nftables.TypeVerdict},
+		ports:    &nftables.Set{Table: table, Name: "ports", IsMap: true, Concatenation: true, KeyType: portType, DataType: nftables.TypeVerdict},
+		hairpin:  &nftables.Set{Table: table, Name: "hairpin", Concatenation: true, KeyType: nftables.MustConcatSetType(addr, addr)},
+		ranges:   &nftables.Set{Table: table, Name: "ranges", Interval: true, KeyType: addr},
+		addrPort: nftables.MustConcatSetType(addr, nftables.TypeInetService),
 	}, nil
 }
 
@@ -79,19 +84,52 @@ func largeMessages(c *netlink.Conn) error {
 }
 
 // Replace puts the program into force in place of whatever the table held,
-// in one transaction: no packet meets a moment without rules.
-func (t *Table) Replace(p Program) error {
+// in one transaction: no packet meets a moment without rules. What is for an
+// address of the ranges, and served by nothing, is refused.
+func (t *Table) Replace(p Program, ranges []netip.Prefix) error {
 	t.conn.AddTable(t.table) // or deleting it would fail when it is not there
 	t.conn.DelTable(t.table)
 	t.conn.AddTable(t.table)
-	for _, s := range []*nftables.Set{t.frontends, t.ports, t.hairpin} {
+	for _, s := range []*nftables.Set{t.frontends, t.ports, t.hairpin, t.ranges} {
 		if err := t.conn.AddSet(s, nil); err != nil {
 			return fmt.Errorf("nftables: set %s: %w", s.Name, err)
 		}
 	}
+	t.refused = t.refusable(ranges)
+	if err := t.conn.SetAddElements(t.ranges, intervals(t.refused)); err != nil {
+		return fmt.Errorf("nftables: ranges: %w", err)
+	}
 	t.baseChains()
 	t.inForce, t.pods = newProgram(), map[netip.Addr]int{}
 	return t.Change(newProgram(), p)
+}
+
+// Refuse changes the ranges that Replace was told. It writes nothing where they
+// are the same.
+func (t *Table) Refuse(ranges []netip.Prefix) error {
+	want := t.refusable(ranges)
+	if slices.Equal(want, t.refused) {
+		return nil
+	}
+	t.conn.FlushSet(t.ranges)
+	if err := t.conn.SetAddElements(t.ranges, intervals(want)); err != nil {
+		return fmt.Errorf("nftables: ranges: %w", err)
+	}
+	if err := t.conn.Flush(); err != nil {
+		return fmt.Errorf("nftables: %w", err)
+	}
+	t.refused = want
+	return nil
+}
+
+// refusable are those of the table's family, in order and apart.
+func (t *Table) refusable(ranges []netip.Prefix) (out []netip.Prefix) {
+	for _, p := range ranges {
+		if t.family.Has(p.Addr()) {
+			out = append(out, p.Masked())
+		}
+	}
+	return apart(out)
 }
 
 // Change puts the part want of the program in the place of the part had, in
@@ -203,15 +241,17 @@ func (t *Table) chain(name string, had, want Chain) error {
 		t.conn.DelSet(t.affinity(name, had.Affinity))
 		had.Affinity = 0
 	}
-	backends := &nftables.Set{Table: t.table, Anonymous: true, Constant: true, IsMap: true, KeyType: nftables.TypeInteger, DataType: addrPortType}
+	backends := &nftables.Set{Table: t.table, Anonymous: true, Constant: true, IsMap: true, KeyType: nftables.TypeInteger, DataType: t.addrPort}
 	if err := t.conn.AddSet(backends, backendElements(want.Backends)); err != nil {
 		return fmt.Errorf("nftables: backends of %s: %w", name, err)
 	}
+	// The client's address, when it is looked at, lies before the backend's.
+	backend, port := t.behind(1), t.behind(2)
 	pick := []expr.Any{
 		&expr.Numgen{Register: reg0, Modulus: uint32(len(want.Backends)), Type: unix.NFT_NG_RANDOM},
-		&expr.Lookup{SourceRegister: reg0, DestRegister: reg1, IsDestRegSet: true, SetName: backends.Name, SetID: backends.ID},
+		&expr.Lookup{SourceRegister: reg0, DestRegister: backend, IsDestRegSet: true, SetName: backends.Name, SetID: backends.ID},
 	}
-	dnat := &expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: reg1, RegProtoMin: reg2}
+	dnat := &expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(t.family.Number()), RegAddrMin: backend, RegProtoMin: port}
 	if want.Affinity > 0 {
 		clients := t.affinity(name, want.Affinity)
 		if had.Affinity == 0 {
@@ -221,10 +261,10 @@ func (t *Table) chain(name string, had, want Chain) error {
 		} else if err := t.forgetClients(clients, want.Backends); err != nil {
 			return err
 		}
-		remember := &expr.Dynset{SrcRegKey: reg0, SrcRegData: reg1, SetName: clients.Name, SetID: clients.ID,
+		remember := &expr.Dynset{SrcRegKey: reg0, SrcRegData: backend, SetName: clients.Name, SetID: clients.ID,
 			Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: clients.Timeout}
-		t.rule(c, loadSource(reg0), &expr.Lookup{SourceRegister: reg0, DestRegister: reg1, IsDestRegSet: true, SetName: clients.Name, SetID: clients.ID}, remember, dnat)
-		pick = append(pick, loadSource(reg0), remember)
+		t.rule(c, t.loadSource(reg0), &expr.Lookup{SourceRegister: reg0, DestRegister: backend, IsDestRegSet: true, SetName: clients.Name, SetID: clients.ID}, remember, dnat)
+		pick = append(pick, t.loadSource(reg0), remember)
 	}
 	t.rule(c, pick, dnat)
 	return nil
@@ -233,7 +273,7 @@ func (t *Table) chain(name string, had, want Chain) error {
 // affinity is the map from a client to the backend it got.
 func (t *Table) affinity(chain string, seconds int32) *nftables.Set {
 	return &nftables.Set{Table: t.table, Name: "clients-" + chain, IsMap: true, Dynamic: true, HasTimeout: true, Size: 65535,
-		Timeout: time.Duration(seconds) * time.Second, KeyType: nftables.TypeIPAddr, DataType: addrPortType}
+		Timeout: time.Duration(seconds) * time.Second, KeyType: t.family.Key(), DataType: t.addrPort}
 }
 
 // forgetClients lets go the clients of backends that are gone.

@@ -8,11 +8,15 @@
 //	Program: chains of backends, gates before them, frontends that lead to either
 //	      | diff against the program in force
 //	      v
-//	one nftables transaction (Table.Apply)
+//	one nftables transaction (Table.Change)
+//
+// All this is there for each family of addresses, with a table of its own: a
+// Service that has cluster IPs of both has a Program of each, from slices of
+// each.
 //
 // A service address without a ready endpoint is refused at once (ICMP port
 // unreachable; a TCP client sees "connection refused"), and so is every
-// address of the service range that nothing serves.
+// address of the service ranges that nothing serves.
 package proxy
 
 import (
@@ -66,15 +70,19 @@ func (p Program) empty() bool {
 // Self is the node that a plan is for.
 type Self struct{ Name, Zone string }
 
-// PlanService is the part of the program that one Service asks for on a node.
-func PlanService(svc *corev1.Service, endpoints []*discoveryv1.EndpointSlice, self Self) Program {
+// PlanService is the part of a family's program that one Service asks for on a
+// node.
+func PlanService(svc *corev1.Service, endpoints []*discoveryv1.EndpointSlice, self Self, f network.Family) Program {
 	p := newProgram()
-	if svc.Spec.Type == corev1.ServiceTypeExternalName {
+	clusterIP := clusterIPOf(svc, f)
+	if !clusterIP.IsValid() {
 		return p
 	}
-	clusterIP, err := netip.ParseAddr(svc.Spec.ClusterIP)
-	if err != nil || !clusterIP.Is4() {
-		return p // headless, not allocated yet, or a family that is not served
+	var ofFamily []*discoveryv1.EndpointSlice
+	for _, s := range endpoints {
+		if s.AddressType == f.AddressType() {
+			ofFamily = append(ofFamily, s)
+		}
 	}
 	var affinity int32
 	if svc.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
@@ -85,16 +93,34 @@ func PlanService(svc *corev1.Service, endpoints []*discoveryv1.EndpointSlice, se
 	}
 	for i := range svc.Spec.Ports {
 		port := &svc.Spec.Ports[i]
-		p.port(svc, port, clusterIP, endpoints, self, affinity)
+		p.port(svc, port, clusterIP, ofFamily, self, affinity, f)
 	}
 	return p
 }
 
-func (p *Program) port(svc *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints []*discoveryv1.EndpointSlice, self Self, affinity int32) {
+// clusterIPOf is the cluster IP that a service has of a family; not valid when
+// it has none, is headless, or is only another name.
+func clusterIPOf(svc *corev1.Service, f network.Family) netip.Addr {
+	if svc.Spec.Type == corev1.ServiceTypeExternalName {
+		return netip.Addr{}
+	}
+	list := svc.Spec.ClusterIPs
+	if len(list) == 0 {
+		list = []string{svc.Spec.ClusterIP}
+	}
+	for _, text := range list {
+		if ip, err := netip.ParseAddr(text); err == nil && f.Has(ip) {
+			return ip
+		}
+	}
+	return netip.Addr{}
+}
+
+func (p *Program) port(svc *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints []*discoveryv1.EndpointSlice, self Self, affinity int32, f network.Family) {
 	proto := network.Protocol(port.Protocol)
 	internalLocal := svc.Spec.InternalTrafficPolicy != nil && *svc.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 	externalLocal := svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	chain := func(local bool) Chain { return Chain{backends(endpoints, port, self, local), affinity} }
+	chain := func(local bool) Chain { return Chain{backends(endpoints, port, self, local, f), affinity} }
 
 	p.lead(chainName(svc, port, policy(internalLocal)), chain(internalLocal), Frontend{clusterIP, proto, uint16(port.Port)})
 
@@ -103,11 +129,11 @@ func (p *Program) port(svc *corev1.Service, port *corev1.ServicePort, clusterIP 
 		external = append(external, Frontend{Proto: proto, Port: uint16(port.NodePort)})
 	}
 	for _, a := range svc.Spec.ExternalIPs {
-		if addr, err := netip.ParseAddr(a); err == nil && addr.Is4() {
+		if addr, err := netip.ParseAddr(a); err == nil && f.Has(addr) {
 			external = append(external, Frontend{addr, proto, uint16(port.Port)})
 		}
 	}
-	for _, addr := range balancerAddresses(svc) {
+	for _, addr := range balancerAddresses(svc, f) {
 		balanced = append(balanced, Frontend{addr, proto, uint16(port.Port)})
 	}
 	if len(external)+len(balanced) == 0 {
@@ -120,7 +146,7 @@ func (p *Program) port(svc *corev1.Service, port *corev1.ServicePort, clusterIP 
 	for _, f := range external {
 		p.Frontends[f] = to
 	}
-	if sources := sourceRanges(svc); len(sources) > 0 && len(balanced) > 0 {
+	if sources := sourceRanges(svc, f); len(sources) > 0 && len(balanced) > 0 {
 		to = p.gate(chainName(svc, port, "balancer"), Gate{Sources: sources, Then: to})
 	}
 	for _, f := range balanced {
@@ -180,12 +206,9 @@ func chainName(svc *corev1.Service, port *corev1.ServicePort, use string) string
 // backends are the endpoints that get new connections: the ready ones, or,
 // when there is none, those that still serve while they end. Of these, with
 // local only the node's, else those that are meant for it.
-func backends(endpointSlices []*discoveryv1.EndpointSlice, port *corev1.ServicePort, self Self, local bool) []netip.AddrPort {
+func backends(endpointSlices []*discoveryv1.EndpointSlice, port *corev1.ServicePort, self Self, local bool, f network.Family) []netip.AddrPort {
 	var ready, serving []candidate
 	for _, s := range endpointSlices {
-		if s.AddressType != discoveryv1.AddressTypeIPv4 {
-			continue
-		}
 		number := slicePort(s, port)
 		if number == 0 {
 			continue
@@ -196,7 +219,7 @@ func backends(endpointSlices []*discoveryv1.EndpointSlice, port *corev1.ServiceP
 				continue
 			}
 			addr, err := netip.ParseAddr(e.Addresses[0])
-			if err != nil || !addr.Is4() {
+			if err != nil || !f.Has(addr) {
 				continue
 			}
 			to := candidate{netip.AddrPortFrom(addr, number), e.Hints}
@@ -243,11 +266,11 @@ func slicePort(s *discoveryv1.EndpointSlice, port *corev1.ServicePort) uint16 {
 	return 0
 }
 
-// PlanPod is the part of the program that a pod's host ports ask for.
-func PlanPod(pod *corev1.Pod) Program {
+// PlanPod is the part of a family's program that a pod's host ports ask for.
+func PlanPod(pod *corev1.Pod, f network.Family) Program {
 	p := newProgram()
-	addr, err := netip.ParseAddr(pod.Status.PodIP)
-	if pod.Spec.HostNetwork || err != nil || !addr.Is4() || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	addr := network.PodIP(pod, f)
+	if !addr.IsValid() || pod.Spec.HostNetwork || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return p
 	}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -257,8 +280,14 @@ func PlanPod(pod *corev1.Pod) Program {
 					continue
 				}
 				front := Frontend{Proto: network.Protocol(port.Protocol), Port: uint16(port.HostPort)}
-				if ip, err := netip.ParseAddr(port.HostIP); err == nil && !ip.IsUnspecified() {
-					front.Addr = ip
+				if ip, err := netip.ParseAddr(port.HostIP); err == nil {
+					// 0.0.0.0 is every address of IPv4, :: every one of IPv6.
+					if !f.Has(ip) {
+						continue
+					}
+					if !ip.IsUnspecified() {
+						front.Addr = ip
+					}
 				}
 				name := "host-" + string(pod.UID) + "-" + strconv.Itoa(int(front.Proto)) + "-" + strconv.Itoa(int(port.HostPort))
 				p.lead(name, Chain{Backends: []netip.AddrPort{netip.AddrPortFrom(addr, uint16(port.ContainerPort))}}, front)

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-project/setpoint/internal/network"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -91,7 +93,7 @@ func TestPlanService(t *testing.T) {
 			leads{cluster: ports("10.42.0.2:8080"), front("192.0.2.1", unix.IPPROTO_TCP, 80): ports("10.42.0.2:8080")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := PlanService(test.svc, test.slices, Self{Name: "n1", Zone: "z1"})
+			p := PlanService(test.svc, test.slices, Self{Name: "n1", Zone: "z1"}, network.IPv4)
 			got := leads{}
 			for f, chain := range p.Frontends {
 				for g, ok := p.Gates[chain]; ok; g, ok = p.Gates[chain] {
@@ -110,7 +112,7 @@ func TestPlanPodHostPorts(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: corev1.PodStatus{PodIP: "10.42.0.7", Phase: corev1.PodRunning},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{
 			{ContainerPort: 80, HostPort: 8080}, {ContainerPort: 53, HostPort: 53, HostIP: "192.0.2.1", Protocol: corev1.ProtocolUDP}, {ContainerPort: 9}}}}}}
-	p := PlanPod(pod)
+	p := PlanPod(pod, network.IPv4)
 	for f, want := range map[Frontend]string{
 		front("", unix.IPPROTO_TCP, 8080):        "10.42.0.7:80",
 		front("192.0.2.1", unix.IPPROTO_UDP, 53): "10.42.0.7:53",
@@ -123,7 +125,7 @@ func TestPlanPodHostPorts(t *testing.T) {
 		t.Errorf("%d frontends, want 2", len(p.Frontends))
 	}
 	pod.Status.Phase = corev1.PodFailed
-	if p := PlanPod(pod); len(p.Frontends) != 0 {
+	if p := PlanPod(pod, network.IPv4); len(p.Frontends) != 0 {
 		t.Errorf("a finished pod holds host ports: %v", p.Frontends)
 	}
 }
@@ -138,7 +140,7 @@ func TestPlanBalancer(t *testing.T) {
 		Ports:                    []corev1.ServicePort{{Name: "http", Port: 80, NodePort: 30080}}}}
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
 		{IP: "192.0.2.1", IPMode: ptr(corev1.LoadBalancerIPModeVIP)}, {IP: "192.0.2.2", IPMode: ptr(corev1.LoadBalancerIPModeProxy)}, {Hostname: "a.test"}}
-	p := PlanService(svc, []*discoveryv1.EndpointSlice{slice(endpoint("10.42.0.2", "n1", true, true, false), endpoint("10.42.1.2", "n2", true, true, false))}, Self{Name: "n1"})
+	p := PlanService(svc, []*discoveryv1.EndpointSlice{slice(endpoint("10.42.0.2", "n1", true, true, false), endpoint("10.42.1.2", "n2", true, true, false))}, Self{Name: "n1"}, network.IPv4)
 	if len(p.Frontends) != 3 {
 		t.Fatalf("frontends: %v", p.Frontends)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -14,18 +15,45 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/setpoint-project/setpoint/internal/network"
 	"github.com/setpoint-project/setpoint/internal/network/networktest"
 )
 
-// world is a machine whose pods answer.
+// world is a machine whose pods answer. It is told addresses of IPv4, and means
+// those of its family.
 type world struct {
 	*networktest.Machine
-	t *testing.T
+	family network.Family
+	t      *testing.T
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, f network.Family) *world {
 	t.Helper()
-	return &world{Machine: networktest.New(t), t: t}
+	return &world{Machine: networktest.New(t), family: f, t: t}
+}
+
+// forEach runs a test for each family of addresses.
+func forEach(t *testing.T, test func(*testing.T, network.Family)) {
+	for _, f := range []network.Family{network.IPv4, network.IPv6} {
+		t.Run(f.String(), func(t *testing.T) { test(t, f) })
+	}
+}
+
+func (w *world) text(s string) string           { return networktest.Text(w.family, s) }
+func (w *world) network(protocol string) string { return protocol + strconv.Itoa(int(w.family)) }
+
+func (w *world) ports(addrs ...string) []netip.AddrPort { return portsOf(w.family, addrs...) }
+
+func (w *world) front(addr string, proto uint8, port uint16) Frontend {
+	return front(w.text(addr), proto, port)
+}
+
+func (w *world) table() *Table {
+	w.t.Helper()
+	table, err := NewTable(w.Host, w.family)
+	w.Must(err)
+	w.t.Cleanup(func() { table.Close() })
+	return table
 }
 
 // pod adds a pod at addr with servers for TCP and UDP on port 8080 that answer
@@ -34,9 +62,9 @@ func (w *world) pod(name, addr string) {
 	w.t.Helper()
 	w.Pod(name, addr)
 	w.In(name, func() {
-		tcp, err := net.Listen("tcp4", ":8080")
+		tcp, err := net.Listen(w.network("tcp"), ":8080")
 		w.Must(err)
-		udp, err := net.ListenPacket("udp4", ":8080")
+		udp, err := net.ListenPacket(w.network("udp"), ":8080")
 		w.Must(err)
 		w.t.Cleanup(func() { tcp.Close(); udp.Close() })
 		go func() {
@@ -68,10 +96,10 @@ const patience = time.Minute
 
 // ask connects from a pod (or the host, "") and returns who answered and whom
 // the answerer saw.
-func (w *world) ask(from, network, to string) (who, saw string, err error) {
+func (w *world) ask(from, protocol, to string) (who, saw string, err error) {
 	w.In(from, func() {
 		var c net.Conn
-		if c, err = net.DialTimeout(network, to, patience); err != nil {
+		if c, err = net.DialTimeout(w.network(protocol), w.text(to), patience); err != nil {
 			return
 		}
 		defer c.Close()
@@ -85,17 +113,17 @@ func (w *world) ask(from, network, to string) (who, saw string, err error) {
 	return who, saw, err
 }
 
-func (w *world) expect(from, network, to, who string) {
+func (w *world) expect(from, protocol, to, who string) {
 	w.t.Helper()
-	got, _, err := w.ask(from, network, to)
+	got, _, err := w.ask(from, protocol, to)
 	if err != nil || got != who {
-		w.t.Errorf("%s from %q to %s: answered by %q (%v), want %q", network, from, to, got, err, who)
+		w.t.Errorf("%s from %q to %s: answered by %q (%v), want %q", protocol, from, to, got, err, who)
 	}
 }
 
 func (w *world) refused(from, to string) {
 	w.t.Helper()
-	if who, _, err := w.ask(from, "tcp4", to); !errors.Is(err, syscall.ECONNREFUSED) {
+	if who, _, err := w.ask(from, "tcp", to); !errors.Is(err, syscall.ECONNREFUSED) {
 		w.t.Errorf("from %q to %s: answered by %q (%v), want connection refused", from, to, who, err)
 	}
 }
@@ -104,7 +132,7 @@ func (w *world) refused(from, to string) {
 func (w *world) silent(from, to string) {
 	w.t.Helper()
 	w.In(from, func() {
-		c, err := net.DialTimeout("tcp4", to, 500*time.Millisecond)
+		c, err := net.DialTimeout("tcp", w.text(to), 500*time.Millisecond)
 		if err == nil {
 			c.Close()
 		}
@@ -115,10 +143,12 @@ func (w *world) silent(from, to string) {
 	})
 }
 
-func ports(addrs ...string) []netip.AddrPort {
+func ports(addrs ...string) []netip.AddrPort { return portsOf(network.IPv4, addrs...) }
+
+func portsOf(f network.Family, addrs ...string) []netip.AddrPort {
 	var list []netip.AddrPort
 	for _, a := range addrs {
-		list = append(list, netip.MustParseAddrPort(a))
+		list = append(list, netip.MustParseAddrPort(networktest.Text(f, a)))
 	}
 	return list
 }
@@ -136,37 +166,37 @@ func program(chain string, c Chain, fronts ...Frontend) Program {
 	return p
 }
 
-func TestTable(t *testing.T) {
-	w := newWorld(t)
+func TestTable(t *testing.T) { forEach(t, testTable) }
+
+func testTable(t *testing.T, f network.Family) {
+	w := newWorld(t, f)
 	w.pod("a", "10.42.0.2")
 	w.pod("b", "10.42.0.3")
 	w.pod("c", "10.42.0.4")
 
 	// The fence: nothing is served yet, and nothing leaves.
-	if _, _, err := w.ask("", "tcp4", "10.43.0.10:80"); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EACCES) {
+	if _, _, err := w.ask("", "tcp", "10.43.0.10:80"); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EACCES) {
 		t.Errorf("before the rules: %v, want unreachable", err)
 	}
 
-	table, err := NewTable(w.Host)
-	w.Must(err)
-	defer table.Close()
+	table := w.table()
 	const tcp, udp = unix.IPPROTO_TCP, unix.IPPROTO_UDP
-	web := program("svc-web", Chain{Backends: ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080")},
-		front("10.43.0.10", tcp, 80), front("", tcp, 30080))
-	w.Must(table.Replace(web))
-	w.Must(w.Host.RouteServices())
+	web := program("svc-web", Chain{Backends: w.ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080")},
+		w.front("10.43.0.10", tcp, 80), w.front("", tcp, 30080))
+	w.Must(table.Replace(web, w.Host.ServiceCIDRs))
+	w.Must(w.Host.RouteServices(w.Host.ServiceCIDRs))
 
 	for _, from := range []string{"", "a"} {
 		seen := map[string]int{}
 		for range 60 {
-			who, saw, err := w.ask(from, "tcp4", "10.43.0.10:80")
+			who, saw, err := w.ask(from, "tcp", "10.43.0.10:80")
 			if err != nil {
 				t.Fatalf("from %q: %v", from, err)
 			}
 			seen[who]++
 			// A pod is seen by its own address, but by itself as the bridge.
-			if from == "a" && who != "a" && saw != "10.42.0.2" {
-				t.Errorf("%s saw the client as %s, want 10.42.0.2", who, saw)
+			if from == "a" && who != "a" && saw != w.text("10.42.0.2") {
+				t.Errorf("%s saw the client as %s, want its own address", who, saw)
 			}
 		}
 		// 60 draws among three leave one out once in 10^10 runs.
@@ -174,7 +204,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("from %q answered by %v, want all of a, b, c", from, seen)
 		}
 	}
-	if _, _, err := w.ask("", "tcp4", "10.42.0.1:30080"); err != nil {
+	if _, _, err := w.ask("", "tcp", "10.42.0.1:30080"); err != nil {
 		t.Errorf("node port: %v", err)
 	}
 	w.refused("", "10.43.0.11:80")
@@ -182,25 +212,25 @@ func TestTable(t *testing.T) {
 	w.refused("b", "10.43.200.1:443")
 
 	// One backend left: only it answers, also to itself.
-	one := program("svc-web", Chain{Backends: ports("10.42.0.2:8080")}, front("10.43.0.10", tcp, 80))
+	one := program("svc-web", Chain{Backends: w.ports("10.42.0.2:8080")}, w.front("10.43.0.10", tcp, 80))
 	w.Must(table.Change(web, one))
-	w.expect("", "tcp4", "10.43.0.10:80", "a")
-	w.expect("a", "tcp4", "10.43.0.10:80", "a")
+	w.expect("", "tcp", "10.43.0.10:80", "a")
+	w.expect("a", "tcp", "10.43.0.10:80", "a")
 	w.refused("", "10.42.0.1:30080")
 
 	// UDP moves to another pod though the client keeps its port.
-	dns := program("svc-dns", Chain{Backends: ports("10.42.0.2:8080")}, front("10.43.0.53", udp, 53))
+	dns := program("svc-dns", Chain{Backends: w.ports("10.42.0.2:8080")}, w.front("10.43.0.53", udp, 53))
 	w.Must(table.Change(newProgram(), dns))
 	w.In("c", func() {
-		conn, err := net.Dial("udp4", "10.43.0.53:53")
+		conn, err := net.Dial(w.network("udp"), w.text("10.43.0.53:53"))
 		w.Must(err)
 		defer conn.Close()
 		for _, want := range []string{"a", "b"} {
 			if want == "b" {
-				moved := program("svc-dns", Chain{Backends: ports("10.42.0.3:8080")}, front("10.43.0.53", udp, 53))
+				moved := program("svc-dns", Chain{Backends: w.ports("10.42.0.3:8080")}, w.front("10.43.0.53", udp, 53))
 				w.onHost(func() {
 					w.Must(table.Change(dns, moved))
-					w.Must(forgetUDP(goneBackends(dns, moved)))
+					w.Must(forgetUDP(f, goneBackends(dns, moved)))
 				})
 			}
 			conn.SetDeadline(time.Now().Add(patience))
@@ -214,34 +244,32 @@ func TestTable(t *testing.T) {
 	})
 
 	// Affinity: one client stays at one pod, until that pod is gone.
-	sticky := program("svc-web", Chain{Backends: ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080"), Affinity: 100}, front("10.43.0.10", tcp, 80))
+	sticky := program("svc-web", Chain{Backends: w.ports("10.42.0.2:8080", "10.42.0.3:8080", "10.42.0.4:8080"), Affinity: 100}, w.front("10.43.0.10", tcp, 80))
 	w.Must(table.Change(one, sticky))
-	first, _, err := w.ask("c", "tcp4", "10.43.0.10:80")
+	first, _, err := w.ask("c", "tcp", "10.43.0.10:80")
 	w.Must(err)
 	for range 20 {
-		w.expect("c", "tcp4", "10.43.0.10:80", first)
+		w.expect("c", "tcp", "10.43.0.10:80", first)
 	}
 	rest := Chain{Affinity: 100}
 	for _, b := range sticky.Chains["svc-web"].Backends {
-		if who := map[string]string{"10.42.0.2": "a", "10.42.0.3": "b", "10.42.0.4": "c"}[b.Addr().String()]; who != first {
+		if who := map[string]string{w.text("10.42.0.2"): "a", w.text("10.42.0.3"): "b", w.text("10.42.0.4"): "c"}[b.Addr().String()]; who != first {
 			rest.Backends = append(rest.Backends, b)
 		}
 	}
-	fewer := program("svc-web", rest, front("10.43.0.10", tcp, 80))
+	fewer := program("svc-web", rest, w.front("10.43.0.10", tcp, 80))
 	w.Must(table.Change(sticky, fewer))
-	if who, _, err := w.ask("c", "tcp4", "10.43.0.10:80"); err != nil || who == first {
+	if who, _, err := w.ask("c", "tcp", "10.43.0.10:80"); err != nil || who == first {
 		t.Errorf("answered by %q (%v), which is gone", who, err)
 	}
 
 	// All gone: refused. Then the table is written anew, over what is there.
 	w.Must(table.Change(fewer, newProgram()))
 	w.refused("", "10.43.0.10:80")
-	second, err := NewTable(w.Host)
-	w.Must(err)
-	defer second.Close()
-	w.Must(second.Replace(web))
-	w.expect("", "tcp4", "10.42.0.2:8080", "a")
-	if _, _, err := w.ask("", "tcp4", "10.43.0.10:80"); err != nil {
+	second := w.table()
+	w.Must(second.Replace(web, w.Host.ServiceCIDRs))
+	w.expect("", "tcp", "10.42.0.2:8080", "a")
+	if _, _, err := w.ask("", "tcp", "10.43.0.10:80"); err != nil {
 		t.Errorf("after Replace: %v", err)
 	}
 	// The first table's picture is stale now: its change fails whole, and
@@ -249,24 +277,24 @@ func TestTable(t *testing.T) {
 	if err := table.Change(sticky, newProgram()); err == nil {
 		t.Error("a change of what is not there succeeded")
 	}
-	if _, _, err := w.ask("", "tcp4", "10.43.0.10:80"); err != nil {
+	if _, _, err := w.ask("", "tcp", "10.43.0.10:80"); err != nil {
 		t.Errorf("after a failed change: %v", err)
 	}
 
 	// Gates: the host is inside and goes to b, as pods do; c is not among the
 	// sources of the second address.
 	gated := newProgram()
-	gated.lead("svc-b", Chain{Backends: ports("10.42.0.3:8080")})
-	gated.lead("svc-a", Chain{Backends: ports("10.42.0.2:8080")})
-	gated.gate("svc-outer", Gate{Sources: []netip.Prefix{netip.MustParsePrefix("10.42.0.1/32"), netip.MustParsePrefix("10.42.0.2/31")}, Then: "svc-inner"})
+	gated.lead("svc-b", Chain{Backends: w.ports("10.42.0.3:8080")})
+	gated.lead("svc-a", Chain{Backends: w.ports("10.42.0.2:8080")})
+	gated.gate("svc-outer", Gate{Sources: []netip.Prefix{netip.MustParsePrefix(w.text("10.42.0.1/32")), netip.MustParsePrefix(w.text("10.42.0.2/31"))}, Then: "svc-inner"})
 	gated.gate("svc-inner", Gate{Inside: "svc-b", Then: "svc-a"})
-	gated.Frontends[front("10.43.0.20", tcp, 80)] = "svc-inner"
-	gated.Frontends[front("10.43.0.21", tcp, 80)] = "svc-outer"
+	gated.Frontends[w.front("10.43.0.20", tcp, 80)] = "svc-inner"
+	gated.Frontends[w.front("10.43.0.21", tcp, 80)] = "svc-outer"
 	w.Must(second.Change(newProgram(), gated))
-	w.expect("", "tcp4", "10.43.0.20:80", "b")
-	w.expect("c", "tcp4", "10.43.0.20:80", "b")
-	w.expect("", "tcp4", "10.43.0.21:80", "b")
-	w.expect("a", "tcp4", "10.43.0.21:80", "b")
+	w.expect("", "tcp", "10.43.0.20:80", "b")
+	w.expect("c", "tcp", "10.43.0.20:80", "b")
+	w.expect("", "tcp", "10.43.0.21:80", "b")
+	w.expect("a", "tcp", "10.43.0.21:80", "b")
 	w.silent("c", "10.43.0.21:80")
 	open := newProgram()
 	open.lead("svc-a", gated.Chains["svc-a"])
@@ -274,26 +302,28 @@ func TestTable(t *testing.T) {
 	open.gate("svc-inner", Gate{Then: "svc-a"})
 	open.Frontends = gated.Frontends
 	w.Must(second.Change(gated, open))
-	w.expect("c", "tcp4", "10.43.0.21:80", "a")
+	w.expect("c", "tcp", "10.43.0.21:80", "a")
 	w.Must(second.Change(open, newProgram()))
 	w.refused("c", "10.43.0.21:80")
 
 	// Many at once: more than one netlink attribute holds.
 	many := newProgram()
 	for i := range 3000 {
-		many.lead(fmt.Sprintf("svc-%d", i), Chain{Backends: ports("10.42.0.2:8080")}, front(fmt.Sprintf("10.43.%d.%d", 100+i/250, i%250+1), tcp, 80))
+		many.lead(fmt.Sprintf("svc-%d", i), Chain{Backends: w.ports("10.42.0.2:8080")}, w.front(fmt.Sprintf("10.43.%d.%d", 100+i/250, i%250+1), tcp, 80))
 	}
 	w.Must(second.Change(newProgram(), many))
-	w.expect("b", "tcp4", "10.43.111.7:80", "a")
+	w.expect("b", "tcp", "10.43.111.7:80", "a")
 
 	w.Must(w.Host.Down())
 	if _, err := netlink.LinkByName(w.Host.Bridge()); err == nil {
 		t.Error("the bridge is still there after Down")
 	}
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	routes, err := netlink.RouteList(nil, f.Number())
 	w.Must(err)
-	if len(routes) != 0 {
-		t.Errorf("routes left after Down: %v", routes)
+	for _, r := range routes {
+		if !r.Dst.IP.IsLinkLocalUnicast() { // each link's own
+			t.Errorf("left after Down: %v", r)
+		}
 	}
 	w.Must(w.Host.Down()) // again: nothing to do
 }
