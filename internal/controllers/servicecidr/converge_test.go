@@ -96,7 +96,7 @@ func TestLeaving(t *testing.T) {
 					}
 				},
 				Meanwhile: func(w *controllertest.World) {
-					time.Sleep(time.Minute) // the address is known
+					time.Sleep(5 * time.Minute) // the address is known, though the loop crashes and its events are lost
 					w.Delete(client.ServiceCIDRs, "", "extra", metav1.DeleteOptions{})
 				},
 				Check: func(w *controllertest.World) error {
