@@ -56,6 +56,8 @@ func TestReadme(t *testing.T) {
 			lab := harness.StartProcess(t, args...)
 			lab.WaitFor("ready in ")
 			lab.Stop()
+		case slices.Equal(args, []string{"kubectl", "top", "pods"}): // which are measured a moment after they run
+			c.Tells(says["kubectl top"], args...)
 		default:
 			out := c.Setpoint(args...)
 			for about, want := range says {

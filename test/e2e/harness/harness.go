@@ -123,11 +123,16 @@ func (c *Cluster) Stop() { c.process.Stop() }
 // Setpoint runs another command of the binary on the cluster.
 func (c *Cluster) Setpoint(args ...string) string {
 	c.T.Helper()
-	out, err := c.run(patience, nil, Binary(c.T), append([]string{"--data-dir", c.Dir}, args...)...)
+	out, err := c.TrySetpoint(args...)
 	if err != nil {
 		c.T.Fatalf("setpoint %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return out
+}
+
+// TrySetpoint is Setpoint for what may fail.
+func (c *Cluster) TrySetpoint(args ...string) (string, error) {
+	return c.run(patience, nil, Binary(c.T), append([]string{"--data-dir", c.Dir}, args...)...)
 }
 
 // Kubectl runs the kubectl that setpoint carries, and fails the test when it
@@ -176,7 +181,7 @@ func (c *Cluster) Shows(wants []string, args ...string) {
 // Tells is Shows for another command of the binary.
 func (c *Cluster) Tells(wants []string, args ...string) {
 	c.T.Helper()
-	c.says(wants, "setpoint "+strings.Join(args, " "), func() (string, error) { return c.Setpoint(args...), nil })
+	c.says(wants, "setpoint "+strings.Join(args, " "), func() (string, error) { return c.TrySetpoint(args...) })
 }
 
 func (c *Cluster) says(wants []string, what string, say func() (string, error)) {
