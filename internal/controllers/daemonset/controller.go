@@ -162,7 +162,6 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	if s.status != nil {
 		return c.writeStatus(ctx, key, set, s.status)
 	}
-	w.memo.pods.Settle()
 	if old := revisions.Surplus(revs.Owned, w.uses, historyLimit(set)); old != nil && set.DeletionTimestamp == nil {
 		err := c.client.Delete(ctx, client.ControllerRevisions, old.Namespace, old.Name,
 			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))})

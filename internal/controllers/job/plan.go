@@ -14,6 +14,10 @@
 // needs a picture of the pods that is no older than the Job: see settled. Of
 // an Indexed Job the succeeded indexes stand for the uids.
 //
+// Nor is one made too many, that would be counted as well, when two copies of
+// the loop run at once: an index or a number makes a pod's name, so that what
+// both make is one pod. See newPods.
+//
 // A Job ends in two steps as well: first FailureTarget or SuccessCriteriaMet,
 // which decides, then, when no pod runs any more, Failed or Complete.
 //

@@ -346,3 +346,57 @@ func TestNextOfAnIndex(t *testing.T) {
 		t.Error("an index that is done is remembered")
 	}
 }
+
+// Copies of the loop that see a Job without indexes at different times give the
+// pod that is missing the same name.
+func TestNextWithoutIndex(t *testing.T) {
+	empty := in(newJob(3, 5))
+	names := empty.numbered(8)
+	counted := func(succeeded, failed int32, uncounted ...types.UID) func(*batchv1.Job) {
+		return func(j *batchv1.Job) {
+			j.Status.Succeeded, j.Status.Failed = succeeded, failed
+			j.Status.UncountedTerminatedPods.Failed = uncounted
+		}
+	}
+	loose := func(p *corev1.Pod) { p.Finalizers = nil }
+	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	done := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	run := func(numbers ...int) (pods []*corev1.Pod) {
+		for _, n := range numbers {
+			pods = append(pods, pod(names[n]))
+		}
+		return pods
+	}
+	for name, row := range map[string]struct {
+		job  func(*batchv1.Job)
+		pods []*corev1.Pod
+		want int // the number of the next pod
+	}{
+		"none":                       {counted(0, 0), nil, 0},
+		"all are seen":               {counted(0, 0), run(0, 1, 2), 3},
+		"the second is not seen yet": {counted(0, 0), run(0, 2), 1},
+		// The first of three has failed, and its successor is the fourth.
+		"it has failed":               {counted(0, 0), append(run(1, 2), pod(names[0], failed)), 3},
+		"its failure is noted":        {counted(0, 0, types.UID(names[0])), append(run(1, 2), pod(names[0], failed)), 3},
+		"it is let go":                {counted(0, 0, types.UID(names[0])), append(run(1, 2), pod(names[0], failed, loose)), 3},
+		"it is gone":                  {counted(0, 0, types.UID(names[0])), run(1, 2), 3},
+		"it is counted":               {counted(0, 1), append(run(1, 2), pod(names[0], failed, loose)), 3},
+		"it is counted and gone":      {counted(0, 1), run(1, 2), 3},
+		"and another has succeeded":   {counted(1, 1), append(run(2), pod(names[1], done, loose)), 3},
+		"the fourth is there, too":    {counted(1, 1), append(run(2, 3), pod(names[1], done, loose)), 4},
+		"and both are gone":           {counted(1, 1), run(2, 3), 4},
+		"one was adopted":             {counted(0, 0), append(run(0), pod("found")), 1},
+		"one adopted is counted":      {counted(1, 0), append(run(0), pod("found", done, loose)), 1},
+		"one is taken away uncounted": {counted(0, 0), append(run(0, 1), pod(names[2], loose, leaving)), 3},
+	} {
+		w := in(newJob(3, 5, row.job), row.pods...)
+		if got := slices.Index(names, w.numbered(1)[0]); got != row.want {
+			t.Errorf("%s: number %d, want %d", name, got, row.want)
+		}
+		// A picture in another order is no other.
+		slices.Reverse(w.pods)
+		if two := w.numbered(2); slices.Index(names, two[0]) != row.want || two[1] == two[0] {
+			t.Errorf("%s: %v, of %v", name, two, names)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/controllers"
 	"github.com/setpoint-project/setpoint/internal/controllers/podbatch"
@@ -33,39 +34,78 @@ func (w *world) remember() {
 	w.memo.indexes.Keep(func(i int) bool { return i < limit && !done.has(i) })
 }
 
-// newPods are those of the slots, with their names: for an index one that stays
-// the same until another pod of the index is seen.
+// newPods are those of the slots, with their names. For an index it stays the
+// same until another pod of the index is seen; for the others see numbered.
 func (w *world) newPods(slots []slot) []*corev1.Pod {
-	names := podbatch.Seed([]string{string(w.job.UID), w.job.ResourceVersion}, w.memo.salt)
-	there := map[string]bool{}
 	limit := completions(w.job)
 	byIndex := map[int][]*corev1.Pod{}
 	for _, pod := range w.pods {
-		names.Saw(pod.UID)
-		there[pod.Name] = true
 		if i := indexOf(pod, limit); i != noIndex {
 			byIndex[i] = append(byIndex[i], pod)
 		}
 	}
-	var pending []string
+	var names []string
 	if !isIndexed(w.job) {
-		pending = w.memo.pods.Pending(func(name string) bool { return there[name] })
-		slices.Sort(pending)
+		names = w.numbered(len(slots))
 	}
 	pods := make([]*corev1.Pod, len(slots))
 	for n, s := range slots {
-		pod := w.template()
-		switch {
-		case s.index != noIndex:
-			w.putIndex(pod, s, byIndex[s.index])
-		case len(pending) > 0:
-			pod.Name, pending = pending[0], pending[1:]
-		default:
-			pod.Name = names.Next(pod.GenerateName)
+		pods[n] = w.template()
+		if s.index != noIndex {
+			w.putIndex(pods[n], s, byIndex[s.index])
+		} else {
+			pods[n].Name = names[n]
 		}
-		pods[n] = pod
 	}
 	return pods
+}
+
+// numbered are names for n more pods of a Job without indexes. Its pods are
+// numbered, and the number makes the name, so that copies of the loop that do
+// not see the same give the pod that is missing the same name all the same:
+// nothing is done twice that counts. Numbers that are not seen are of pods that
+// have yet to be made, but for as many as were counted and are gone, for which
+// the lowest are taken.
+func (w *world) numbered(n int) (names []string) {
+	st := &w.job.Status
+	gone := int(st.Succeeded) + int(st.Failed) // of those that are counted
+	if u := st.UncountedTerminatedPods; u != nil {
+		gone += len(u.Succeeded) + len(u.Failed)
+	}
+	there := make(map[string]bool, len(w.pods))
+	for _, pod := range w.pods {
+		there[pod.Name] = true
+	}
+	gone -= w.stillThere()
+	prefix := podbatch.Prefix(w.job.Name, "-")
+	for number := uint64(0); len(names) < n; number++ {
+		name := podbatch.Seed([]string{string(w.job.UID)}, w.memo.salt, number).Next(prefix)
+		switch {
+		case there[name]:
+		case gone > 0:
+			gone--
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// stillThere is how many of the pods that are counted can be seen.
+func (w *world) stillThere() (n int) {
+	listed := map[types.UID]bool{}
+	if u := w.job.Status.UncountedTerminatedPods; u != nil {
+		for _, uid := range slices.Concat(u.Succeeded, u.Failed) {
+			listed[uid] = true
+		}
+	}
+	for _, pod := range w.pods {
+		loose := !isHeld(pod) && controllers.Ended(pod)
+		if listed[pod.UID] || loose && (pod.Status.Phase == corev1.PodSucceeded || judge(w.job.Spec.PodFailurePolicy, pod).counted) {
+			n++
+		}
+	}
+	return n
 }
 
 // template is the pod that the Job describes.

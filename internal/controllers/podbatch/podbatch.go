@@ -48,9 +48,7 @@ type Memory struct {
 	// doomed are pods whose deletion was asked for: true when the server has
 	// agreed, false when its answer was lost.
 	doomed map[types.UID]bool
-	// pending are names of pods whose creation was asked for and not answered.
-	pending map[string]bool
-	pace    int
+	pace   int
 }
 
 // Result is the outcome of a batch.
@@ -74,23 +72,6 @@ func (m *Memory) Doomed(pod *corev1.Pod) bool { return m.doomed[pod.UID] }
 // Asked tells whether a pod's deletion has been asked for, even without an
 // answer.
 func (m *Memory) Asked(pod *corev1.Pod) bool { _, ok := m.doomed[pod.UID]; return ok }
-
-// Pending are the names of pods that were asked for without an answer, those
-// left out that there is one of already.
-func (m *Memory) Pending(there func(name string) bool) []string {
-	var names []string
-	for name := range m.pending {
-		if there(name) {
-			delete(m.pending, name)
-		} else {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// Settle forgets which pods were asked for: none is needed any more.
-func (m *Memory) Settle() { m.pending = nil }
 
 // Forget drops what the view shows: pods are all that it has of the owner.
 func (m *Memory) Forget(pods []*corev1.Pod) {
@@ -158,7 +139,6 @@ func (b *batch) create(ctx context.Context, pod *corev1.Pod) {
 		case getErr == nil:
 			b.mu.Lock()
 			b.Strange = true
-			delete(b.memory.pending, pod.Name)
 			b.mu.Unlock()
 			return
 		}
@@ -168,15 +148,8 @@ func (b *batch) create(ctx context.Context, pod *corev1.Pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
-		delete(b.memory.pending, pod.Name)
 		b.note(obj)
 		return
-	}
-	if !controllers.Answered(err) { // once in doubt it stays so: whatever the server says the next time
-		if b.memory.pending == nil {
-			b.memory.pending = map[string]bool{}
-		}
-		b.memory.pending[pod.Name] = true
 	}
 	b.fail(failedCreate, "creating", err)
 }

@@ -62,27 +62,21 @@ func TestCreateAgain(t *testing.T) {
 	}
 	w := Writer{Client: c, Events: client.NoEvents, Owner: owner}
 	m := &Memory{}
-	none := func(string) bool { return false }
 
 	c.after = apierrors.NewTimeoutError("lost", 0)
 	if got := w.Create(t.Context(), m, []*corev1.Pod{want("a"), want("b")}); got.Failure == nil || got.Done != 0 {
 		t.Errorf("an answer was lost: %+v", got)
 	}
-	if pending := m.Pending(none); !slices.Equal(pending, []string{"a"}) {
-		t.Errorf("asked for are %v: after a failure one at a time is tried", pending)
+	if b, err := c.Get(t.Context(), client.Pods, "default", "b"); err == nil {
+		t.Errorf("after a failure one at a time is tried: %s was made", b.GetName())
 	}
-	// It stays in doubt when the server says no the next time.
 	c.before, c.after = apierrors.NewForbidden(client.Pods.GroupResource(), "a", errors.New("quota")), nil
-	w.Create(t.Context(), m, []*corev1.Pod{want("a")})
-	if pending := m.Pending(none); len(pending) != 1 {
-		t.Errorf("asked for are %v", pending)
+	if got := w.Create(t.Context(), m, []*corev1.Pod{want("a")}); got.Failure == nil {
+		t.Errorf("the server refused: %+v", got)
 	}
 	c.before = nil
 	if got := w.Create(t.Context(), m, []*corev1.Pod{want("a"), want("b"), want("c")}); got.Failure != nil || got.Done != 3 || got.Revision == "" {
 		t.Errorf("its own pod is not found again: %+v", got)
-	}
-	if pending := m.Pending(none); len(pending) != 0 {
-		t.Errorf("asked for are still %v", pending)
 	}
 	w.Owner = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"}}
 	if got := w.Create(t.Context(), m, []*corev1.Pod{want("a")}); !got.Strange || got.Failure != nil || got.Done != 0 {
