@@ -96,7 +96,10 @@ func TestLeaving(t *testing.T) {
 					}
 				},
 				Meanwhile: func(w *controllertest.World) {
-					time.Sleep(5 * time.Minute) // the address is known, though the loop crashes and its events are lost
+					// Every range has its finalizer, though the loop crashes and its
+					// events are lost. That the address is known as an IPAddress by
+					// now is not said.
+					time.Sleep(5 * time.Minute)
 					w.Delete(client.ServiceCIDRs, "", "extra", metav1.DeleteOptions{})
 				},
 				Check: func(w *controllertest.World) error {
@@ -108,4 +111,32 @@ func TestLeaving(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A range that a service has an address of stays, even when the IPAddress is
+// not made yet; it goes when the service goes.
+func TestLeavingBeforeIPAddress(t *testing.T) {
+	controllertest.Run(t, controllertest.Case{
+		Runs: 5, End: end,
+		Loops: func(o controllers.Options) []controllers.Controller { return loops(o)[:1] }, // nobody makes it
+		Start: func(w *controllertest.World) {
+			fileRange(w, "extra", "10.60.0.0/24")
+			fileService(w, "web", "10.60.0.7")
+		},
+		Meanwhile: func(w *controllertest.World) {
+			time.Sleep(5 * time.Minute) // the range has its finalizer
+			w.Delete(client.ServiceCIDRs, "", "extra", metav1.DeleteOptions{})
+			time.Sleep(5 * time.Minute)
+			if w.Get(client.ServiceCIDRs, "", "extra") == nil {
+				w.TB.Error("the range is gone, and a service has an address of it")
+			}
+			w.Delete(client.Services, "default", "web", metav1.DeleteOptions{})
+		},
+		Check: func(w *controllertest.World) error {
+			if w.Get(client.ServiceCIDRs, "", "extra") != nil {
+				return fmt.Errorf("the range stays, and is free")
+			}
+			return nil
+		},
+	})
 }

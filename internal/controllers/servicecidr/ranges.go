@@ -38,17 +38,19 @@ const (
 // Ranges is the loop of ServiceCIDRs, wired.
 type Ranges struct {
 	*loop.Loop
-	client         client.Interface
-	rng            netip.Prefix
-	cidrs, serving client.View
-	written        controllers.Written
+	client  client.Interface
+	rng     netip.Prefix
+	written controllers.Written
+
+	cidrs, serving, services client.View
 }
 
 // NewRanges wires the loop of a cluster whose services are in rng.
 func NewRanges(opts controllers.Options, rng netip.Prefix) *Ranges {
 	c := &Ranges{client: opts.Client, rng: rng.Masked(),
-		cidrs:   opts.Client.View(client.ServiceCIDRs, client.ViewOptions{}),
-		serving: opts.Client.View(client.IPAddresses, client.ViewOptions{})}
+		cidrs:    opts.Client.View(client.ServiceCIDRs, client.ViewOptions{}),
+		serving:  opts.Client.View(client.IPAddresses, client.ViewOptions{}),
+		services: opts.Client.View(client.Services, client.ViewOptions{})}
 	c.Loop = controllers.NewLoop(opts, "servicecidr", 1, c.reconcile)
 	return c
 }
@@ -56,13 +58,15 @@ func NewRanges(opts controllers.Options, rng netip.Prefix) *Ranges {
 // Run turns the loop until ctx ends.
 func (c *Ranges) Run(ctx context.Context) error {
 	c.Look(loop.Key{Name: defaultName})
+	gone := func(old, new client.Object) {
+		if new == nil { // one that is being deleted may be free now
+			c.lookAtLeaving()
+		}
+	}
 	return controllers.Run(ctx, c.Loop,
 		controllers.Input{View: c.cidrs, Changed: c.changed},
-		controllers.Input{View: c.serving, Changed: func(old, new client.Object) {
-			if new == nil { // one that is being deleted may be free now
-				c.lookAtLeaving()
-			}
-		}})
+		controllers.Input{View: c.serving, Changed: gone},
+		controllers.Input{View: c.services, Changed: gone})
 }
 
 func (c *Ranges) changed(old, new client.Object) {
@@ -103,6 +107,10 @@ func (c *Ranges) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, err
 	}
 	used := ""
 	if cidr.DeletionTimestamp != nil && has {
+		// Services get no more addresses of it: those that have are all seen.
+		if err := c.services.WaitFor(ctx, cidr.ResourceVersion); err != nil {
+			return loop.Outcome{}, err
+		}
 		if used = c.inUse(cidr); used == "" {
 			next := cidr.DeepCopy()
 			next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == finalizer })
@@ -146,7 +154,8 @@ func prefixes(cidr *networkingv1.ServiceCIDR) (out []netip.Prefix) {
 	return out
 }
 
-// inUse is an address of the range that is of no other range; "": none.
+// inUse is an address of the range that is of no other range; "": none. Services
+// are asked as well, for an IPAddress comes after its service.
 func (c *Ranges) inUse(cidr *networkingv1.ServiceCIDR) string {
 	var others []netip.Prefix
 	for _, other := range client.Listed[*networkingv1.ServiceCIDR](c.cidrs, "") {
@@ -155,11 +164,19 @@ func (c *Ranges) inUse(cidr *networkingv1.ServiceCIDR) string {
 		}
 	}
 	mine := prefixes(cidr)
-	for _, obj := range c.serving.List("") {
-		ip, err := netip.ParseAddr(obj.GetName())
+	holds := func(name string) bool {
+		ip, err := netip.ParseAddr(name)
 		in := func(p netip.Prefix) bool { return p.Contains(ip) }
-		if err == nil && slices.ContainsFunc(mine, in) && !slices.ContainsFunc(others, in) {
+		return err == nil && slices.ContainsFunc(mine, in) && !slices.ContainsFunc(others, in)
+	}
+	for _, obj := range c.serving.List("") {
+		if holds(obj.GetName()) {
 			return obj.GetName()
+		}
+	}
+	for _, obj := range c.services.List("") {
+		if of := addressesOf(obj); slices.ContainsFunc(of, holds) {
+			return of[slices.IndexFunc(of, holds)]
 		}
 	}
 	return ""
