@@ -31,6 +31,7 @@ func TestInBubble(t *testing.T) {
 		if err := v.WaitSynced(ctx); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // Until then a handler that is new is told of what is there, not how it came.
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, Data: map[string]string{"k": "1"}}
 		got, err := c.Create(ctx, configMaps, cm)
 		if err != nil {
