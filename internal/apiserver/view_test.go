@@ -61,6 +61,7 @@ func TestViewSelects(t *testing.T) {
 				told = append(told, "~"+new.GetName())
 			}
 		})
+		synctest.Wait() // Until then a handler that is new is told of what is there, in any order.
 		create(t, c, pod("waits", ""))
 		create(t, c, pod("elsewhere", "n2"))
 		b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "waits", Namespace: "default"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
