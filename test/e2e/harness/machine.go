@@ -21,8 +21,10 @@ type Machine struct {
 
 // Addresses of the two ends of the cable.
 const (
-	HereIP  = "192.168.77.1"
-	ThereIP = "192.168.77.2"
+	HereIP   = "192.168.77.1"
+	ThereIP  = "192.168.77.2"
+	HereIP6  = "fd00:77::1"
+	ThereIP6 = "fd00:77::2"
 )
 
 // StartMachine makes the machine; it is gone when the test ends.
@@ -42,9 +44,11 @@ func StartMachine(t testing.TB) *Machine {
 	here("link", "add", "cable-here", "type", "veth", "peer", "name", "cable-there")
 	here("link", "set", "cable-there", "netns", fmt.Sprint(m.pid))
 	here("addr", "add", HereIP+"/24", "dev", "cable-here")
+	here("addr", "add", HereIP6+"/64", "dev", "cable-here", "nodad")
 	here("link", "set", "cable-here", "up")
 	m.Run("ip", "link", "set", "lo", "up")
 	m.Run("ip", "addr", "add", ThereIP+"/24", "dev", "cable-there")
+	m.Run("ip", "addr", "add", ThereIP6+"/64", "dev", "cable-there", "nodad")
 	m.Run("ip", "link", "set", "cable-there", "up")
 	return m
 }
