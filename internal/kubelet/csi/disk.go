@@ -27,6 +27,10 @@ type record struct {
 	Boot string `json:"boot"`
 	// Done: the driver did it.
 	Done bool `json:"done,omitempty"`
+	// Size is that of the volume here, in bytes, when it was last known to be whole
+	// here; Refused is one that the driver does not make it while it is in use.
+	Size    int64 `json:"size,omitempty"`
+	Refused int64 `json:"refused,omitempty"`
 
 	dir string // that it lies in
 }

@@ -64,10 +64,18 @@ func (m *Manager) Mount(ctx context.Context, v volume.DriverVolume) (renew time.
 		renew = time.Now().Round(0).Add(republishEvery)
 	}
 	m.follow(j)
+	var soon time.Duration
 	if r == nil || !r.Done || r.Boot != m.opts.Boot {
-		return renew, m.first(ctx, j, r)
+		soon, err = m.first(ctx, j, r)
+	} else {
+		soon, err = m.again(ctx, j, r)
 	}
-	return renew, m.again(ctx, j, r)
+	if soon > 0 && soon < republishEvery {
+		renew = time.Now().Round(0).Add(soon)
+	} else if soon > 0 && renew.IsZero() {
+		renew = time.Now().Round(0).Add(soon)
+	}
+	return renew, err
 }
 
 // inlineHandle is the handle of a volume that stands in a pod's spec.
@@ -120,64 +128,69 @@ func (m *Manager) follow(j *job) {
 }
 
 // first mounts a volume; r is what was written down when it was tried before.
-func (m *Manager) first(ctx context.Context, j *job, r *record) (err error) {
+// again is how soon it is to be looked at once more; 0: no need.
+func (m *Manager) first(ctx context.Context, j *job, r *record) (again time.Duration, err error) {
 	if j.caps, err = m.capabilities(ctx, j.id.driver); err != nil {
-		return err
+		return 0, err
 	}
 	attach := j.Volume != nil && volumes.AttachRequired(j.about)
 	m.use(j.id, attach, j.Pod.UID)
 	var fromAttacher map[string]string
 	if attach {
 		if fromAttacher, err = m.attached(ctx, j.id); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	give, err := m.take(ctx, j.id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer give()
 	staging := ""
 	if j.staged() {
 		if staging, err = m.stage(ctx, j, attach, fromAttacher); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if r == nil {
 		if r, err = m.place(j, attach); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	r.Boot, r.Done = m.opts.Boot, false
+	r.Boot, r.Done, r.Size, r.Refused = m.opts.Boot, false, 0, 0
 	if err := r.save(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := m.publish(ctx, j, r, staging, fromAttacher); err != nil {
-		return err
+		return 0, err
 	}
 	if err := m.own(j, r); err != nil {
-		return err
+		return 0, err
 	}
-	if err := m.grow(ctx, j, r.target(), staging); err != nil {
-		return err
+	g, err := m.growth(ctx, j, nil)
+	if err == nil {
+		err = m.grow(ctx, j, g, r, staging)
+	}
+	if err != nil {
+		return 0, err
 	}
 	r.Done = true
-	return r.save()
+	return g.again, r.save()
 }
 
 // again publishes a volume once more where its driver wants that, and has it
 // grow.
-func (m *Manager) again(ctx context.Context, j *job, r *record) (err error) {
-	grows, err := m.grows(ctx, j)
-	if err != nil || !grows && !j.republished() {
-		return err
+func (m *Manager) again(ctx context.Context, j *job, r *record) (again time.Duration, err error) {
+	g, err := m.growth(ctx, j, r)
+	if err != nil || !g.due && !g.here && !j.republished() {
+		return g.again, err
 	}
 	if j.caps, err = m.capabilities(ctx, j.id.driver); err != nil {
-		return err
+		return 0, err
 	}
 	give, err := m.take(ctx, j.id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer give()
 	staging := ""
@@ -188,14 +201,19 @@ func (m *Manager) again(ctx context.Context, j *job, r *record) (err error) {
 		var fromAttacher map[string]string
 		if r.Attach {
 			if fromAttacher, err = m.attached(ctx, j.id); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		if err := m.publish(ctx, j, r, staging, fromAttacher); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return m.grow(ctx, j, r.target(), staging)
+	size, refused := r.Size, r.Refused
+	err = m.grow(ctx, j, g, r, staging)
+	if r.Size != size || r.Refused != refused {
+		err = errors.Join(err, r.save())
+	}
+	return g.again, err
 }
 
 // place chooses where a volume is published: as upstream, the folder bears the

@@ -42,6 +42,7 @@ type rig struct {
 	root   string
 	driver *csitest.Driver
 	boot   string
+	modes  []v1.PersistentVolumeAccessMode // of what bound makes
 
 	mu      sync.Mutex
 	m       *csi.Manager    // guarded by mu
@@ -61,7 +62,7 @@ func newRig(t *testing.T, change func(*csitest.Driver)) *rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	h := apitest.New(t, apitest.Options{})
-	r := &rig{t: t, api: h.Client("tester"), root: root, boot: "first",
+	r := &rig{t: t, api: h.Client("tester"), root: root, boot: "first", modes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 		driver: &csitest.Driver{Name: name, NodeID: "id-of-n1", Folder: filepath.Join(root, "data"), Capabilities: []csitest.Capability{csitest.Stage}}}
 	if change != nil {
 		change(r.driver)
@@ -209,7 +210,7 @@ func (r *rig) bound(name string, change ...func(*v1.PersistentVolume)) *v1.Persi
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	c := r.create(client.PersistentVolumeClaims, &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{volumes.BindCompleted: volumes.Yes}},
-		Spec: v1.PersistentVolumeClaimSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, VolumeName: name, StorageClassName: new("x"),
+		Spec: v1.PersistentVolumeClaimSpec{AccessModes: r.modes, VolumeName: name, StorageClassName: new("x"),
 			Resources: v1.VolumeResourceRequirements{Requests: size}}}).(*v1.PersistentVolumeClaim)
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: c.Spec.AccessModes, StorageClassName: "x", ClaimRef: volumes.RefTo(c),
