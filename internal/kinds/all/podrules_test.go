@@ -67,6 +67,7 @@ func TestVolumeRules(t *testing.T) {
 func TestContainerRules(t *testing.T) {
 	const c = "spec.containers[0]."
 	runRules(t, []ruleCase{
+		{name: "parts of an image", kind: "Pod", obj: `{spec: {containers: [{name: c, image: i, volumeMounts: [{name: v, mountPath: /a, subPath: d}, {name: v, mountPath: /b, subPathExpr: $(X)}]}], volumes: [{name: v, image: {reference: r}}]}}`},
 		{name: "mount options", kind: "Pod", obj: `{spec: {containers: [{name: c, image: i, volumeMounts: [
 			{name: v, mountPath: /a, subPath: ../x}, {name: v, mountPath: /a, mountPropagation: Bidirectional, recursiveReadOnly: Enabled}]}], volumes: [{name: v}]}}`,
 			want: c + `volumeMounts.subPath: Invalid value: "../x": must not contain '..'

@@ -203,6 +203,9 @@ spec.tokenRequests[0].expirationSeconds: Invalid value: 1: may not specify a dur
 spec.tokenRequests[1].audience: Duplicate value: "a"
 spec.volumeLifecycleModes: Unsupported value: "w": supported values: "Ephemeral", "Persistent"
 spec.nodeAllocatableUpdatePeriodSeconds: Invalid value: 9: must be greater than or equal to 10 seconds`},
+		{name: "secrets of no tokens", kind: "CSIDriver", obj: `{spec: {serviceAccountTokenInSecrets: false}}`,
+			want: "spec.serviceAccountTokenInSecrets: Invalid value: false: serviceAccountTokenInSecrets is set but no tokenRequests are specified"},
+		{name: "secrets of tokens", kind: "CSIDriver", obj: `{spec: {serviceAccountTokenInSecrets: true, tokenRequests: [{audience: a}]}}`},
 		{name: "changed", kind: "CSIDriver", old: `{}`, obj: `{spec: {attachRequired: false, volumeLifecycleModes: [Ephemeral]}}`,
 			want: "spec.attachedRequired: Invalid value: false: field is immutable\nspec.volumeLifecycleModes: Invalid value: [\"Ephemeral\"]: field is immutable"},
 		{name: "capacity", kind: "CSIStorageCapacity", obj: `{storageClassName: s, capacity: -1}`, want: `capacity: Invalid value: "-1": must be greater than or equal to 0`},

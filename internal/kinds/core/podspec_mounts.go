@@ -14,9 +14,8 @@ func (s *specCheck) validateMounts(c *corev1.Container, path *field.Path) {
 	var points check.Unique[string]
 	for i := range c.VolumeMounts {
 		m, p := &c.VolumeMounts[i], path.Index(i)
-		source, found := s.volumes[m.Name]
 		s.NotEmpty(p, "name", m.Name)
-		if !found {
+		if _, found := s.volumes[m.Name]; !found {
 			s.NotFound(p, "name", m.Name)
 		}
 		s.NotEmpty(p, "mountPath", m.MountPath)
@@ -29,11 +28,6 @@ func (s *specCheck) validateMounts(c *corev1.Container, path *field.Path) {
 			}
 			if c.VolumeDevices[j].DevicePath == m.MountPath {
 				s.Invalid(p, "mountPath", m.MountPath, "must not already exist as a path in volumeDevices")
-			}
-		}
-		if found && source.Image != nil {
-			if m.SubPathExpr != "" {
-				s.Invalid(p, "subPathExpr", m.SubPathExpr, "not allowed in image volume sources")
 			}
 		}
 		// The paths of these are upstream's, which leave out the index.

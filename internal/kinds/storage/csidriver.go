@@ -135,5 +135,8 @@ func validateCSIDriverSpec(spec *storagev1.CSIDriverSpec) field.ErrorList {
 	if n := spec.NodeAllocatableUpdatePeriodSeconds; n != nil && *n < minAskAllocated {
 		c.Invalid(path, "nodeAllocatableUpdatePeriodSeconds", *n, "must be greater than or equal to 10 seconds")
 	}
+	if in := spec.ServiceAccountTokenInSecrets; in != nil && len(spec.TokenRequests) == 0 {
+		c.Invalid(path, "serviceAccountTokenInSecrets", *in, "serviceAccountTokenInSecrets is set but no tokenRequests are specified")
+	}
 	return c.List
 }
