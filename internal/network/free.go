@@ -76,7 +76,7 @@ func defaultAddress(f Family) netip.Addr {
 		if r.Type != unix.RTN_UNICAST {
 			continue
 		}
-		if r.Src != nil {
+		if r.Src != nil && f.Has(addrOf(r.Src)) {
 			return addrOf(r.Src)
 		}
 		link, err := netlink.LinkByIndex(r.LinkIndex)
@@ -89,7 +89,7 @@ func defaultAddress(f Family) netip.Addr {
 		}
 		for _, a := range addrs {
 			// Not one that is going out of use, nor one of the link alone.
-			if ip := addrOf(a.IP); a.Flags&unix.IFA_F_DEPRECATED == 0 && ip.IsGlobalUnicast() {
+			if ip := addrOf(a.IP); a.Flags&unix.IFA_F_DEPRECATED == 0 && ip.IsGlobalUnicast() && f.Has(ip) {
 				return ip
 			}
 		}

@@ -104,11 +104,14 @@ func planRoutes(nodes []*corev1.Node, self string, cluster []netip.Prefix) map[n
 
 // nodeRoutes are the routes of a family that the loop has made.
 func (h *Host) nodeRoutes(f Family) (out []netlink.Route, err error) {
+	whole := f.Of(h.ClusterCIDRs)
+	if !whole.IsValid() {
+		return nil, nil
+	}
 	routes, err := netlink.RouteListFiltered(f.Number(), &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
 		return nil, fmt.Errorf("network: list routes: %w", err)
 	}
-	whole := f.Of(h.ClusterCIDRs)
 	for _, r := range routes {
 		if r.Dst != nil && whole.Contains(addrOf(r.Dst.IP)) {
 			out = append(out, r)

@@ -110,19 +110,56 @@ func (m *Machine) Must(err error) {
 // packets back to it, as a node's do.
 func (m *Machine) Pod(name, addr string) {
 	m.t.Helper()
+	bridge, err := netlink.LinkByName(m.Host.Bridge())
+	m.Must(err)
+	port := m.join(name, bridge.Attrs().Index)
+	m.Must(netlink.LinkSetHairpin(port, true))
+	m.Must(netlink.LinkSetUp(port))
+	m.settle(name, addr, m.Host.Gateways())
+}
+
+// Outside adds a namespace at an address of 192.0.2.0/24 and its like of IPv6,
+// on a link of the machine's, which has the address 192.0.2.1 there. It knows no
+// way to pods and services.
+func (m *Machine) Outside(name, addr string) {
+	m.t.Helper()
+	port := m.join(name, 0)
+	m.Must(netlink.LinkSetUp(port))
+	for _, f := range []network.Family{network.IPv4, network.IPv6} {
+		m.give(port, f, "192.0.2.1")
+	}
+	m.settle(name, addr, nil)
+}
+
+// join makes a namespace with a link to the machine, or to a bridge of it.
+func (m *Machine) join(name string, bridge int) netlink.Link {
+	m.t.Helper()
 	ns, err := netns.New() // moves the thread
 	m.Must(err)
 	m.Pods[name] = ns
 	m.Must(netns.Set(m.Self))
-	bridge, err := netlink.LinkByName(m.Host.Bridge())
-	m.Must(err)
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MasterIndex = "v"+name, bridge.Attrs().Index
+	attrs.Name, attrs.MasterIndex = "v"+name, bridge
 	m.Must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(ns)}))
 	port, err := netlink.LinkByName("v" + name)
 	m.Must(err)
-	m.Must(netlink.LinkSetHairpin(port, true))
-	m.Must(netlink.LinkSetUp(port))
+	return port
+}
+
+// give gives a link an address of a network that has as many as a node's pods.
+func (m *Machine) give(link netlink.Link, f network.Family, addr string) {
+	m.t.Helper()
+	a, err := netlink.ParseAddr(Text(f, addr+"/24"))
+	m.Must(err)
+	if f == network.IPv6 {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	m.Must(netlink.AddrAdd(link, a))
+}
+
+// settle gives a namespace its addresses and its ways out, of each family.
+func (m *Machine) settle(name, addr string, ways []netip.Addr) {
+	m.t.Helper()
 	m.In(name, func() {
 		lo, err := netlink.LinkByName("lo")
 		m.Must(err)
@@ -131,14 +168,11 @@ func (m *Machine) Pod(name, addr string) {
 		m.Must(err)
 		m.Must(os.WriteFile("/proc/sys/net/ipv6/conf/eth0/accept_dad", []byte("0"), 0)) // as the bridge plugin does
 		m.Must(netlink.LinkSetUp(link))
-		for i, f := range []network.Family{network.IPv4, network.IPv6} {
-			a, err := netlink.ParseAddr(Text(f, addr+"/24"))
-			m.Must(err)
-			if f == network.IPv6 {
-				a.Flags = unix.IFA_F_NODAD
-			}
-			m.Must(netlink.AddrAdd(link, a))
-			m.Must(netlink.RouteAdd(&netlink.Route{Gw: net.IP(m.Host.Gateways()[i].AsSlice())}))
+		for _, f := range []network.Family{network.IPv4, network.IPv6} {
+			m.give(link, f, addr)
+		}
+		for _, gw := range ways {
+			m.Must(netlink.RouteAdd(&netlink.Route{Gw: net.IP(gw.AsSlice())}))
 		}
 	})
 }

@@ -1,7 +1,11 @@
 package proxy
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/network"
+	"github.com/setpoint-project/setpoint/internal/network/networktest"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -92,8 +97,22 @@ func TestPlanService(t *testing.T) {
 			[]*discoveryv1.EndpointSlice{slice(ready1)},
 			leads{cluster: ports("10.42.0.2:8080"), front("192.0.2.1", unix.IPPROTO_TCP, 80): ports("10.42.0.2:8080")}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := PlanService(test.svc, test.slices, Self{Name: "n1", Zone: "z1"}, network.IPv4)
+		plan := func(t *testing.T, f network.Family) {
+			var of []*discoveryv1.EndpointSlice
+			want := leads{}
+			for _, s := range test.slices {
+				of = append(of, as(t, f, s), as(t, other(f), s)) // those of the other family are not its
+			}
+			for fr, to := range test.want {
+				if fr.Addr.IsValid() {
+					fr.Addr = netip.MustParseAddr(networktest.Text(f, fr.Addr.String()))
+				}
+				want[fr] = nil
+				for _, b := range to {
+					want[fr] = append(want[fr], netip.MustParseAddrPort(networktest.Text(f, b.String())))
+				}
+			}
+			p := PlanService(as(t, f, test.svc), of, Self{Name: "n1", Zone: "z1"}, f)
 			got := leads{}
 			for f, chain := range p.Frontends {
 				for g, ok := p.Gates[chain]; ok; g, ok = p.Gates[chain] {
@@ -101,10 +120,80 @@ func TestPlanService(t *testing.T) {
 				}
 				got[f] = p.Chains[chain].Backends
 			}
-			if d := cmp.Diff(test.want, got, cmpopts.EquateComparable(netip.AddrPort{}, netip.Addr{}, Frontend{})); d != "" {
+			if d := cmp.Diff(want, got, cmpopts.EquateComparable(netip.AddrPort{}, netip.Addr{}, Frontend{})); d != "" {
 				t.Errorf("frontends (-want +got):\n%s", d)
 			}
-		})
+			if p := PlanService(as(t, f, test.svc), of, Self{Name: "n1", Zone: "z1"}, other(f)); !p.empty() {
+				t.Errorf("rules of the other family: %v", p)
+			}
+		}
+		t.Run(name, func(t *testing.T) { forEach(t, plan) })
+	}
+}
+
+func other(f network.Family) network.Family { return network.IPv4 + network.IPv6 - f }
+
+// as is an object as it is in a family: its addresses are of it, but for those
+// that were of IPv6.
+func as[T any](t *testing.T, f network.Family, obj T) T {
+	t.Helper()
+	if f == network.IPv4 {
+		return obj
+	}
+	data, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := networktest.Text(f, string(data))
+	text = strings.NewReplacer(`"IPv4"`, `"IPv6"`, "2001:db8::/32", "198.51.100.0/24", "2001:db8::1", "198.51.100.1").Replace(text)
+	out := new(T)
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return *out
+}
+
+// TestPlanBoth: a service of both families has the rules of each, from its
+// slices and its addresses of each; and each has whom its source ranges mean.
+func TestPlanBoth(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "web"}, Spec: corev1.ServiceSpec{
+		ClusterIP: "fd00:10:43::10", ClusterIPs: []string{"fd00:10:43::10", "10.43.0.10"}, Type: corev1.ServiceTypeLoadBalancer,
+		ExternalIPs: []string{"192.0.2.9", "2001:db8::9"}, LoadBalancerSourceRanges: []string{"2001:db8:1::/48"},
+		Ports: []corev1.ServicePort{{Name: "http", Port: 80, NodePort: 30080}}}}
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}}
+	v4 := slice(endpoint("10.42.0.2", "n1", true, true, false))
+	v6 := as(t, network.IPv6, slice(endpoint("10.42.0.2", "n1", true, true, false), endpoint("10.42.0.3", "n1", true, true, false)))
+	for f, want := range map[network.Family]struct {
+		fronts, sources string
+		backends        []netip.AddrPort
+	}{
+		network.IPv4: {"10.43.0.10 192.0.2.1 192.0.2.9 any", "[192.0.2.1/32]", ports("10.42.0.2:8080")},
+		network.IPv6: {"2001:db8::1 2001:db8::9 any fd00:10:43::10", "[2001:db8::1/128 2001:db8:1::/48]", portsOf(network.IPv6, "10.42.0.2:8080", "10.42.0.3:8080")},
+	} {
+		p := PlanService(svc, []*discoveryv1.EndpointSlice{v4, v6}, Self{Name: "n1"}, f)
+		var fronts []string
+		for fr := range p.Frontends {
+			if fronts = append(fronts, "any"); fr.Addr.IsValid() {
+				fronts[len(fronts)-1] = fr.Addr.String()
+			}
+		}
+		slices.Sort(fronts)
+		if got := strings.Join(fronts, " "); got != want.fronts {
+			t.Errorf("%s: frontends %s, want %s", f, got, want.fronts)
+		}
+		for _, c := range p.Chains {
+			if !slices.Equal(c.Backends, want.backends) {
+				t.Errorf("%s: backends %v, want %v", f, c.Backends, want.backends)
+			}
+		}
+		for _, g := range p.Gates {
+			if got := fmt.Sprint(g.Sources); got != want.sources {
+				t.Errorf("%s: sources %s, want %s", f, got, want.sources)
+			}
+		}
+		if len(p.Chains) != 1 || len(p.Gates) != 1 {
+			t.Errorf("%s: %d chains and %d gates, want one of each", f, len(p.Chains), len(p.Gates))
+		}
 	}
 }
 
@@ -124,6 +213,14 @@ func TestPlanPodHostPorts(t *testing.T) {
 	if len(p.Frontends) != 2 {
 		t.Errorf("%d frontends, want 2", len(p.Frontends))
 	}
+	if p := PlanPod(pod, network.IPv6); !p.empty() {
+		t.Errorf("host ports of a pod without an address of IPv6: %v", p)
+	}
+	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.42.0.7"}, {IP: "fd00:10:42::7"}}
+	p = PlanPod(pod, network.IPv6)
+	if to := p.Chains[p.Frontends[front("", unix.IPPROTO_TCP, 8080)]].Backends; len(p.Frontends) != 1 || len(to) != 1 || to[0].String() != "[fd00:10:42::7]:80" {
+		t.Errorf("of IPv6: %v to %v, want the one port that is asked of every address", p.Frontends, to)
+	}
 	pod.Status.Phase = corev1.PodFailed
 	if p := PlanPod(pod, network.IPv4); len(p.Frontends) != 0 {
 		t.Errorf("a finished pod holds host ports: %v", p.Frontends)
@@ -133,26 +230,28 @@ func TestPlanPodHostPorts(t *testing.T) {
 // TestPlanBalancer: who comes by the load balancer's address passes its source
 // ranges; who comes by the node port does not. With the policy Local those from
 // inside go anywhere.
-func TestPlanBalancer(t *testing.T) {
+func TestPlanBalancer(t *testing.T) { forEach(t, testPlanBalancer) }
+
+func testPlanBalancer(t *testing.T, f network.Family) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "web"}, Spec: corev1.ServiceSpec{
 		ClusterIP: "10.43.0.10", Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
 		LoadBalancerSourceRanges: []string{"198.51.100.0/24", " 198.51.100.7/32", "2001:db8::/32"},
 		Ports:                    []corev1.ServicePort{{Name: "http", Port: 80, NodePort: 30080}}}}
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
 		{IP: "192.0.2.1", IPMode: ptr(corev1.LoadBalancerIPModeVIP)}, {IP: "192.0.2.2", IPMode: ptr(corev1.LoadBalancerIPModeProxy)}, {Hostname: "a.test"}}
-	p := PlanService(svc, []*discoveryv1.EndpointSlice{slice(endpoint("10.42.0.2", "n1", true, true, false), endpoint("10.42.1.2", "n2", true, true, false))}, Self{Name: "n1"}, network.IPv4)
+	p := PlanService(as(t, f, svc), []*discoveryv1.EndpointSlice{as(t, f, slice(endpoint("10.42.0.2", "n1", true, true, false), endpoint("10.42.1.2", "n2", true, true, false)))}, Self{Name: "n1"}, f)
 	if len(p.Frontends) != 3 {
 		t.Fatalf("frontends: %v", p.Frontends)
 	}
-	first := p.Gates[p.Frontends[front("192.0.2.1", unix.IPPROTO_TCP, 80)]]
-	if d := cmp.Diff([]netip.Prefix{netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("198.51.100.0/24")}, first.Sources, cmpopts.EquateComparable(netip.Prefix{})); d != "" {
+	first := p.Gates[p.Frontends[front(networktest.Text(f, "192.0.2.1"), unix.IPPROTO_TCP, 80)]]
+	if d := cmp.Diff([]netip.Prefix{netip.MustParsePrefix(networktest.Text(f, "192.0.2.1/32")), netip.MustParsePrefix(networktest.Text(f, "198.51.100.0/24"))}, first.Sources, cmpopts.EquateComparable(netip.Prefix{})); d != "" {
 		t.Errorf("sources (-want +got):\n%s", d)
 	}
 	if first.Then != p.Frontends[front("", unix.IPPROTO_TCP, 30080)] {
 		t.Error("the balancer's gate does not lead to where the node port leads")
 	}
 	second := p.Gates[first.Then]
-	if got := p.Chains[second.Then].Backends; len(got) != 1 || got[0].String() != "10.42.0.2:8080" {
+	if got := p.Chains[second.Then].Backends; len(got) != 1 || got[0] != portsOf(f, "10.42.0.2:8080")[0] {
 		t.Errorf("from outside: %v", got)
 	}
 	if got := p.Chains[second.Inside].Backends; len(got) != 2 {

@@ -14,6 +14,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/network"
 	"github.com/setpoint-project/setpoint/internal/network/networktest"
@@ -61,10 +64,16 @@ func (w *world) table() *Table {
 func (w *world) pod(name, addr string) {
 	w.t.Helper()
 	w.Pod(name, addr)
+	w.answer(name)
+}
+
+// answer starts the servers of a pod.
+func (w *world) answer(name string) {
+	w.t.Helper()
 	w.In(name, func() {
-		tcp, err := net.Listen(w.network("tcp"), ":8080")
+		tcp, err := net.Listen("tcp", ":8080")
 		w.Must(err)
-		udp, err := net.ListenPacket(w.network("udp"), ":8080")
+		udp, err := net.ListenPacket("udp", ":8080")
 		w.Must(err)
 		w.t.Cleanup(func() { tcp.Close(); udp.Close() })
 		go func() {
@@ -336,4 +345,84 @@ func (w *world) onHost(f func()) {
 	w.Must(netns.Set(w.Self))
 	defer netns.Set(pod)
 	f()
+}
+
+// TestDrain: a connection to a pod that gets no new ones goes on.
+func TestDrain(t *testing.T) { forEach(t, testDrain) }
+
+func testDrain(t *testing.T, f network.Family) {
+	w := newWorld(t, f)
+	w.pod("a", "10.42.0.2")
+	w.pod("b", "10.42.0.3")
+	table := w.table()
+	// The endpoint at a is ready, then it ends beside one that is ready.
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "web"}, Spec: corev1.ServiceSpec{
+		ClusterIP: "10.43.0.10", Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
+	plan := func(endpoints ...discoveryv1.Endpoint) Program {
+		s := slice(endpoints...)
+		s.Ports[0].Port = ptr(int32(7070))
+		return PlanService(as(t, f, svc), []*discoveryv1.EndpointSlice{as(t, f, s)}, Self{Name: "n1"}, f)
+	}
+	served := plan(endpoint("10.42.0.2", "n1", true, true, false))
+	drained := plan(endpoint("10.42.0.2", "n1", false, true, true), endpoint("10.42.0.3", "n1", true, true, false))
+	w.Must(table.Replace(served, w.Host.ServiceCIDRs))
+	w.Must(w.Host.RouteServices(w.Host.ServiceCIDRs))
+
+	var listener net.Listener
+	var err error
+	w.In("a", func() { listener, err = net.Listen("tcp", ":7070") })
+	w.Must(err)
+	defer listener.Close()
+	var client net.Conn
+	w.In("b", func() { client, err = net.DialTimeout("tcp", w.text("10.43.0.10:80"), patience) })
+	w.Must(err)
+	defer client.Close()
+	server, err := listener.Accept()
+	w.Must(err)
+	defer server.Close()
+
+	w.Must(table.Change(served, drained))
+	w.Must(forgetUDP(f, goneBackends(served, drained)))
+	w.refused("", "10.43.0.10:80") // new ones go to b, where nobody listens
+	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+		_, err := fmt.Fprintln(way[0], "still here")
+		w.Must(err)
+		way[1].SetDeadline(time.Now().Add(patience))
+		if line, err := bufio.NewReader(way[1]).ReadString('\n'); line != "still here\n" {
+			t.Errorf("a connection that was there: %q, %v", line, err)
+		}
+	}
+	// Alone, the one that ends is better than none.
+	w.Must(table.Change(drained, plan(endpoint("10.42.0.2", "n1", false, true, true))))
+	w.In("b", func() {
+		c, err := net.DialTimeout("tcp", w.text("10.43.0.10:80"), patience)
+		w.Must(err)
+		c.Close()
+	})
+}
+
+// TestOutside: pods reach others by the node's address, and others reach pods by
+// node ports.
+func TestOutside(t *testing.T) { forEach(t, testOutside) }
+
+func testOutside(t *testing.T, f network.Family) {
+	w := newWorld(t, f)
+	w.pod("a", "10.42.0.2")
+	w.Outside("far", "192.0.2.9")
+	w.answer("far")
+	table := w.table()
+	web := program("svc-web", Chain{Backends: w.ports("10.42.0.2:8080")}, w.front("", unix.IPPROTO_TCP, 30080))
+	w.Must(table.Replace(web, w.Host.ServiceCIDRs))
+	for _, c := range []struct{ from, to, who, saw string }{
+		{"a", "192.0.2.9:8080", "far", "192.0.2.1"},
+		{"a", "10.42.0.2:8080", "a", "10.42.0.2"},
+		{"far", "192.0.2.1:30080", "a", "192.0.2.9"},
+		{"", "192.0.2.9:8080", "far", "192.0.2.1"},
+	} {
+		who, saw, err := w.ask(c.from, "tcp", c.to)
+		if err != nil || who != c.who || saw != w.text(c.saw) {
+			t.Errorf("from %q to %s: answered by %q, who saw %s (%v), want %q, who sees %s", c.from, c.to, who, saw, err, c.who, w.text(c.saw))
+		}
+	}
+	w.refused("far", "192.0.2.1:30081")
 }
