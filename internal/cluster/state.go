@@ -12,7 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/network"
 	"github.com/setpoint-project/setpoint/internal/pki"
 )
@@ -156,6 +160,26 @@ func simulatedRange(n int, services netip.Prefix) netip.Prefix {
 		}
 	}
 	panic("the service range overlaps two ranges that lie apart")
+}
+
+// takeParts gives this machine the first part of each pod range, where it has
+// none: as it becomes a node, and, of a family that the cluster came to later,
+// once its Node has been deleted, for what a Node has does not change. A part
+// that another node has stays that node's. The loop that gives parts out leaves
+// each to whoever has it. It does not save.
+func (s *State) takeParts(name string, nodes []client.Object) {
+	isNode := len(s.PodCIDRs) > 0
+	for _, p := range s.ClusterCIDRs[len(s.PodCIDRs):] {
+		part := firstPart(p)
+		if isNode && slices.ContainsFunc(nodes, func(o client.Object) bool {
+			var parts Prefixes
+			err := parts.Set(strings.Join(o.(*corev1.Node).Spec.PodCIDRs, ","))
+			return o.GetName() == name || err == nil && slices.ContainsFunc(parts, part.Overlaps)
+		}) {
+			return
+		}
+		s.PodCIDRs = append(s.PodCIDRs, part)
+	}
 }
 
 func newInstance() string {

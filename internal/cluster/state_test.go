@@ -9,6 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-project/setpoint/internal/client"
 )
 
 // TestSimulatedRange: every simulated node finds a /24 in the pod range, which
@@ -114,6 +119,38 @@ func TestEarlierState(t *testing.T) {
 	}
 	if gateways := Addresses(s.gateways()); gateways.String() != "10.42.0.1" {
 		t.Errorf("gateways %s", gateways)
+	}
+}
+
+// TestTakeParts: a node has the first part of each range; of a family that came
+// later it takes one when it is made anew, unless another node has that.
+func TestTakeParts(t *testing.T) {
+	const four, both = "10.42.0.0/16", "10.42.0.0/16,fd00:42::/56"
+	const first, firsts = "10.42.0.0/24", "10.42.0.0/24,fd00:42::/64"
+	for _, c := range []struct{ cluster, had, self, other, want string }{
+		{four, "", "", "", first},
+		{both, "", "", "", firsts},
+		{both, "", firsts, "", firsts}, // the folder was lost
+		{both, firsts, firsts, "", firsts},
+		{four, first, first, "", first},
+		{both, first, first, "", first},
+		{both, first, "", "", firsts},
+		{both, first, "", "10.42.1.0/24,fd00:42:0:1::/64", firsts},
+		{both, first, "", "10.42.1.0/24,fd00:42::/64", first},
+	} {
+		s := &State{}
+		if err := errors.Join(s.ClusterCIDRs.Set(c.cluster), s.PodCIDRs.Set(c.had)); err != nil {
+			t.Fatal(err)
+		}
+		var nodes []client.Object
+		for name, parts := range map[string]string{"self": c.self, "other": c.other} {
+			if parts != "" {
+				nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDRs: strings.Split(parts, ",")}})
+			}
+		}
+		if s.takeParts("self", nodes); s.PodCIDRs.String() != c.want {
+			t.Errorf("%+v: got %s", c, s.PodCIDRs)
+		}
 	}
 }
 

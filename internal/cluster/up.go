@@ -218,13 +218,11 @@ func (c *controlPlane) hostNode(ctx context.Context) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.state.PodCIDRs) == 0 {
-		// The first part of each range; the loop that gives parts out leaves it
-		// to whoever has it.
-		for _, p := range c.state.ClusterCIDRs {
-			c.state.PodCIDRs = append(c.state.PodCIDRs, firstPart(p))
-		}
+	nodes, err := c.list(ctx, client.Nodes, "")
+	if err != nil {
+		return nil, err
 	}
+	c.state.takeParts(name, nodes)
 	if err := checkNodeIPs(c.opts.NodeIPs, c.state.PodCIDRs); err != nil {
 		return nil, err
 	}
