@@ -6,16 +6,21 @@
 // Simulated nodes do without when ranges run short, since their pods' addresses
 // lead nowhere: one range in eight is kept for other nodes.
 //
-// Concurrency: one worker, for what is taken is one question.
+// Concurrency: one worker, for what is taken is one question. Two copies of the
+// loop give no range twice: each writes down in an object that both read what it
+// is about to give to whom (promises), in a write that fails when the other has
+// written since, and only then gives it.
 //
-// Failure: what is taken is read from the nodes. Nodes get the lowest free
-// range, the oldest node first, so that two copies of the loop come to the
-// same plan; a node's range cannot be changed, so that the second to write is
-// refused.
+//	read the promises -> list the nodes -> plan -> promise -> give -> forget
+//
+// Failure: what is taken is read from the nodes and the promises. Who comes after
+// a crash keeps the promises that it finds: they are forgotten once their node
+// has its ranges, or is gone. A node that has a range of one family only, from
+// before the cluster had two, keeps that: ranges of a node cannot be changed, as
+// upstream.
 package nodeipam
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -23,6 +28,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
@@ -47,12 +53,14 @@ type Config struct {
 // Controller is the loop, wired.
 type Controller struct {
 	*loop.Loop
-	config  Config
-	client  client.Interface
-	events  client.Recorder
-	nodes   client.View
-	written controllers.Written
-	told    map[string]bool // nodes that were told that there is no range left; the worker's own
+	config Config
+	client client.Interface
+	events client.Recorder
+	nodes  client.View
+	// What follows is the worker's own. kept says that no promise is left that
+	// this copy knows of.
+	kept bool
+	told map[string]bool // nodes that were told that there is no range left
 }
 
 // New wires the loop; Run turns it.
@@ -92,20 +100,32 @@ func (c *Controller) changed(old, new client.Object) {
 // reconcile gives ranges to the nodes that have none. The plan is made once
 // for all of them, for it costs a look at every node; each write stands for
 // itself, and after an error the plan is made anew.
-func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, error) {
-	if err := c.written.Wait(ctx, key); err != nil {
+func (c *Controller) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, error) {
+	if c.kept && !slices.ContainsFunc(client.Listed[*corev1.Node](c.nodes, ""), lacks) {
+		return loop.Done(), nil
+	}
+	promised, err := readRecord(ctx, c.client)
+	if err != nil {
 		return loop.Outcome{}, err
 	}
-	given, left := plan(client.Listed[*corev1.Node](c.nodes, ""), c.config)
+	// After the record: what it promises no more is seen at the nodes.
+	nodes, err := c.listNodes(ctx)
+	if err != nil {
+		return loop.Outcome{}, err
+	}
+	given, left := plan(nodes, promised.promised, c.config)
+	want := promises{}
 	for _, node := range given {
-		got, err := c.client.Update(ctx, client.Nodes, node)
-		switch {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
+		want[node.UID] = node.Spec.PodCIDRs
+	}
+	if err := promised.write(ctx, c.client, want); err != nil {
+		return loop.Outcome{}, err
+	}
+	c.kept = len(want) == 0
+	for _, node := range given {
+		if _, err := c.client.Update(ctx, client.Nodes, node); err != nil && !apierrors.IsNotFound(err) {
 			return loop.Outcome{}, fmt.Errorf("give range %s to node %s: %w", node.Spec.PodCIDR, node.Name, err)
 		}
-		c.written.Note(key, c.nodes, got)
 	}
 	if len(given) > 0 {
 		return loop.Acted("gave ranges to %d nodes", len(given)), nil
@@ -123,54 +143,16 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 	return loop.WaitFor("Node "+left[0].Name, "no range is left of %v for %d nodes", c.config.Cluster, len(left)), nil
 }
 
-// plan gives ranges to the nodes that have none, and returns those that need
-// one and for which there is none left.
-func plan(nodes []*corev1.Node, config Config) (given, left []*corev1.Node) {
-	var missing []*corev1.Node
-	for _, node := range nodes {
-		if node.Spec.PodCIDR == "" && node.DeletionTimestamp == nil {
-			missing = append(missing, node)
+func (c *Controller) listNodes(ctx context.Context) ([]*corev1.Node, error) {
+	list, _, err := c.client.List(ctx, client.Nodes, "", metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes: %w", err)
+	}
+	nodes := make([]*corev1.Node, 0, len(list))
+	for _, obj := range list {
+		if node, ok := obj.(*corev1.Node); ok {
+			nodes = append(nodes, node)
 		}
 	}
-	if len(missing) == 0 {
-		return nil, nil
-	}
-	all := make([]*ranges, len(config.Cluster))
-	for i := range all {
-		all[i], _ = newRanges(config.Cluster[i]) // New has checked it
-		for _, node := range nodes {
-			for _, s := range append([]string{node.Spec.PodCIDR}, node.Spec.PodCIDRs...) {
-				if p, err := netip.ParsePrefix(s); err == nil {
-					all[i].take(p)
-				}
-			}
-		}
-	}
-	slices.SortFunc(missing, func(a, b *corev1.Node) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	// One by one from the oldest on, the simulated among them: a copy of the loop
-	// that does not see the youngest yet comes to the same for all others.
-	for _, node := range missing {
-		simulated := config.Simulated(node)
-		cidrs := make([]string, len(all))
-		short := false
-		for k, r := range all {
-			p, ok := r.free()
-			short = short || !ok || simulated && !r.spare()
-			cidrs[k] = p.String()
-		}
-		switch {
-		case short && !simulated:
-			left = append(left, node)
-		case !short:
-			for k, r := range all {
-				r.take(netip.MustParsePrefix(cidrs[k]))
-			}
-			next := node.DeepCopy()
-			next.Spec.PodCIDR, next.Spec.PodCIDRs = cidrs[0], cidrs
-			given = append(given, next)
-		}
-	}
-	return given, left
+	return nodes, nil
 }

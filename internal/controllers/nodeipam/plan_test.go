@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-project/setpoint/internal/controllers"
 )
@@ -26,11 +27,12 @@ func bySim(node *corev1.Node) bool { return strings.HasPrefix(node.Name, "sim") 
 
 func TestPlan(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		cluster string
-		nodes   string // "name", "name=range[,range]"; the first is the oldest; "sim..." are simulated
-		want    string
-		left    int
+		name     string
+		cluster  string
+		nodes    string // "name", "name=range[,range]"; the first is the oldest; "sim..." are simulated
+		promised string // "name=range[,range]"
+		want     string
+		left     int
 	}{
 		{name: "none", cluster: "10.42.0.0/16"},
 		{name: "the oldest first", cluster: "10.42.0.0/16", nodes: "z a m", want: "z=10.42.0.0/24 a=10.42.1.0/24 m=10.42.2.0/24"},
@@ -45,21 +47,32 @@ func TestPlan(t *testing.T) {
 		{name: "others to the last range", cluster: "10.42.0.0/21", nodes: "sim0=10.42.0.0/22 sim1=10.42.4.0/23 sim2 a sim3 b", want: "sim2=10.42.6.0/24 a=10.42.7.0/24", left: 1},
 		{name: "simulated nodes do without", cluster: "10.42.0.0/21", nodes: "sim0 a=10.42.0.0/22 b=10.42.4.0/23 c=10.42.6.0/24"},
 		{name: "dual stack", cluster: "10.42.0.0/16 fd00:1::/48", nodes: "a=10.42.0.0/24,fd00:1::/64 b", want: "b=10.42.1.0/24,fd00:1:0:1::/64"},
+		{name: "one family from before", cluster: "10.42.0.0/16 fd00:1::/48", nodes: "a=10.42.0.0/24 b", want: "b=10.42.1.0/24,fd00:1::/64"},
+		{name: "IPv6 first", cluster: "fd00:1::/48 10.42.0.0/16", nodes: "a b=fd00:1::/64,10.42.0.0/24", want: "a=fd00:1:0:1::/64,10.42.1.0/24"},
+		{name: "one family is used up", cluster: "10.42.0.0/24 fd00:1::/48", nodes: "a b", want: "a=10.42.0.0/24,fd00:1::/64", left: 1},
+		{name: "what is promised is kept, and free to nobody", cluster: "10.42.0.0/16", nodes: "a b c", promised: "b=10.42.0.0/24", want: "b=10.42.0.0/24 a=10.42.1.0/24 c=10.42.2.0/24"},
+		{name: "promised to who is gone or has it", cluster: "10.42.0.0/16", nodes: "a=10.42.1.0/24 b", promised: "x=10.42.0.0/24 a=10.42.1.0/24", want: "b=10.42.0.0/24"},
+		{name: "the last is promised", cluster: "10.42.0.0/24", nodes: "a b", promised: "b=10.42.0.0/24", want: "b=10.42.0.0/24", left: 1},
 		{name: "small for IPv6 is large", cluster: "fd00::/32", nodes: "a b", want: "a=fd00::/64 b=fd00:0:0:1::/64"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var nodes []*corev1.Node
 			for i, s := range strings.Fields(test.nodes) {
 				name, cidrs, ok := strings.Cut(s, "=")
-				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(int64(i), 0)}}
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(int64(i), 0)}}
 				if ok {
 					node.Spec.PodCIDRs = strings.Split(cidrs, ",")
 					node.Spec.PodCIDR = node.Spec.PodCIDRs[0]
 				}
 				nodes = append(nodes, node)
 			}
+			promised := promises{}
+			for _, s := range strings.Fields(test.promised) {
+				name, cidrs, _ := strings.Cut(s, "=")
+				promised[types.UID(name)] = strings.Split(cidrs, ",")
+			}
 			slices.Reverse(nodes) // the order they come in is none
-			given, left := plan(nodes, Config{Cluster: prefixes(test.cluster), Simulated: bySim})
+			given, left := plan(nodes, promised, Config{Cluster: prefixes(test.cluster), Simulated: bySim})
 			var got []string
 			for _, n := range given {
 				got = append(got, n.Name+"="+strings.Join(n.Spec.PodCIDRs, ","))
@@ -79,9 +92,13 @@ func TestPlanOfThousands(t *testing.T) {
 	for i := range 5000 {
 		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i), CreationTimestamp: metav1.NewTime(time.Unix(int64(i), 0))}})
 	}
-	given, left := plan(nodes, Config{Cluster: prefixes("10.0.0.0/8"), Simulated: bySim})
-	if len(given) != 5000 || len(left) != 0 || given[4999].Spec.PodCIDR != "10.19.135.0/24" {
-		t.Errorf("%d given, %d left, the last %s", len(given), len(left), given[len(given)-1].Spec.PodCIDR)
+	for i := range 5 { // as many as fit into an object at a time
+		given, left := plan(nodes, nil, Config{Cluster: prefixes("10.0.0.0/8"), Simulated: bySim})
+		last := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte((i*1000 + 999) >> 8), byte(i*1000 + 999)}), 24)
+		if len(given) != 1000 || len(left) != 0 || given[999].Spec.PodCIDR != last.String() {
+			t.Errorf("%d given, %d left, the last %s, want %s", len(given), len(left), given[len(given)-1].Spec.PodCIDR, last)
+		}
+		copy(nodes[i*1000:], given)
 	}
 }
 
