@@ -81,6 +81,10 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 }
 
 func (c *Controller) create(ctx context.Context, key loop.Key, cron *batchv1.CronJob, j *batchv1.Job) (loop.Outcome, error) {
+	// A Job that another copy of the loop has made may have ended and be gone.
+	if late, err := controllers.Outdated(ctx, c.client, client.CronJobs, cron); late || err != nil {
+		return loop.WaitFor("", "the view of CronJobs is late: a Job might be made twice").In(time.Second), err
+	}
 	got, err := c.client.Create(ctx, client.Jobs, j)
 	switch {
 	case err == nil:

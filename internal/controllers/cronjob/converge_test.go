@@ -24,7 +24,7 @@ func TestConverges(t *testing.T) {
 		Others: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{job.New(o), job.NewOrphans(o)}
 		},
-		Runs: 40,
+		Runs: 100,
 		Start: func(w *controllertest.World) {
 			policies := []batchv1.ConcurrencyPolicy{batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent}
 			w.Create(client.CronJobs, &batchv1.CronJob{

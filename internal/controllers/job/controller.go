@@ -8,7 +8,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -179,8 +178,12 @@ func (c *Controller) act(ctx context.Context, key loop.Key, w world, s step) (lo
 	case len(s.remove) > 0:
 		b, what = pods.Remove(ctx, &m.pods, s.remove), "deleted %d pods"
 	case len(s.create) > 0:
-		if late, err := c.outdated(ctx, w.job); late || err != nil {
-			return loop.WaitFor("", "the view of Jobs is late: too many pods might be made").In(catchUp), err
+		// What is counted and gone would be made again. An index that is done
+		// needs no more pods, whoever makes one.
+		if !isIndexed(w.job) {
+			if late, err := controllers.Outdated(ctx, c.client, client.Jobs, w.job); late || err != nil {
+				return loop.WaitFor("", "the view of Jobs is late: too many pods might be made").In(catchUp), err
+			}
 		}
 		b, what = pods.Create(ctx, &m.pods, w.newPods(s.create)), "created %d pods"
 		if b.Strange {
@@ -217,23 +220,6 @@ func (c *Controller) act(ctx context.Context, key loop.Key, w world, s step) (lo
 		return loop.WaitFor("Pod "+s.free[0].Namespace+"/"+s.free[0].Name, "it is gone: the view has to show it").In(catchUp), nil
 	}
 	return loop.Acted(what, b.Done), nil
-}
-
-// outdated asks whether the picture of a Job without indexes is older than the
-// Job: what is counted, and gone since, would be made again. An index that is
-// done needs no more pods, whoever makes one.
-func (c *Controller) outdated(ctx context.Context, j *batchv1.Job) (bool, error) {
-	if isIndexed(j) {
-		return false, nil
-	}
-	now, err := client.Get[*batchv1.Job](ctx, c.client, client.Jobs, j.Namespace, j.Name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, err
-	}
-	return now.ResourceVersion != j.ResourceVersion, nil
 }
 
 func (c *Controller) writeStatus(ctx context.Context, key loop.Key, w world, status *batchv1.JobStatus) (loop.Outcome, error) {
