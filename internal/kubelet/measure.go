@@ -20,6 +20,7 @@ func (k *Kubelet) stats() *stats.Collector {
 			}
 			return nil
 		},
+		Volumes: k.csi.Stats,
 		LogDir: func(p *v1.Pod, container string) string {
 			return filepath.Join(k.opts.PodLogsDir, p.Namespace+"_"+p.Name+"_"+string(p.UID), container)
 		},

@@ -44,7 +44,7 @@ func (m *Manager) attached(ctx context.Context, v id) (map[string]string, error)
 		said := volumes.Attached(client.In[*v1.Node](m.nodes, "", m.opts.Node), volumes.UniqueName(v.driver, v.handle))
 		a, err := client.Get[*storagev1.VolumeAttachment](ctx, m.opts.Client, client.VolumeAttachments, "", name)
 		switch {
-		case err != nil && !apierrors.IsNotFound(err):
+		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err): // a node may read its own, and no other name tells it that there is none
 			return nil, err
 		case err != nil:
 		case a.DeletionTimestamp != nil:

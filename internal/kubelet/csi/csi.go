@@ -90,12 +90,13 @@ type Manager struct {
 
 	report sync.Mutex // held while the Node is written
 
-	mu      sync.Mutex
-	drivers map[string]driver      // guarded by mu; those that are registered
-	gone    map[string]bool        // guarded by mu; those that were, and are to go from CSINode
-	volumes map[id]*known          // guarded by mu
-	changed chan struct{}          // guarded by mu; closed when the Node changes
-	holds   map[types.UID][]string // guarded by mu; names of the persistent volumes that are followed for a pod
+	mu       sync.Mutex
+	drivers  map[string]driver      // guarded by mu; those that are registered
+	gone     map[string]bool        // guarded by mu; those that were, and are to go from CSINode
+	volumes  map[id]*known          // guarded by mu
+	changed  chan struct{}          // guarded by mu; closed when the Node changes
+	holds    map[types.UID][]string // guarded by mu; names of the persistent volumes that are followed for a pod
+	measured map[place]*measured    // guarded by mu
 }
 
 // id is a volume, as its driver knows it.

@@ -47,6 +47,9 @@ type Options struct {
 	Root   string // a path on the file system of pods
 	// LogDir is where the logs of a pod's container lie.
 	LogDir func(p *v1.Pod, container string) string
+	// Volumes is what is known of pods' volumes, by the pod and the volume's
+	// name. nil: nothing.
+	Volumes func(context.Context) map[types.UID]map[string]*statsv1alpha1.FsStats
 }
 
 // Collector measures.
@@ -78,6 +81,10 @@ func (c *Collector) Summary(ctx context.Context, full bool) (*statsv1alpha1.Summ
 	if err != nil {
 		return nil, err
 	}
+	var volumes map[types.UID]map[string]*statsv1alpha1.FsStats
+	if full && c.opts.Volumes != nil {
+		volumes = c.opts.Volumes(ctx)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := &measurement{c: c, next: map[string]rate{}, at: map[string]int{}, attempt: map[string]uint32{}}
@@ -88,6 +95,7 @@ func (c *Collector) Summary(ctx context.Context, full bool) (*statsv1alpha1.Summ
 	m.node()
 	if full {
 		m.systems(ctx)
+		m.volumes(volumes)
 	}
 	c.last = m.next // what has gone is forgotten
 	slices.SortFunc(m.out.Pods, func(a, b statsv1alpha1.PodStats) int {

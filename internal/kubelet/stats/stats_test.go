@@ -202,3 +202,40 @@ func TestSystems(t *testing.T) {
 		t.Errorf("network %+v", got)
 	}
 }
+
+// TestVolumes: volumes are told of with the claims that they are by, of pods that
+// run and have them, and only where everything is asked for.
+func TestVolumes(t *testing.T) {
+	m := &machine{containers: []*runtimeapi.ContainerStats{uses("app", "1", 0, time.Second, 100)}}
+	c := m.collector(t.TempDir())
+	c.opts.Pod("u").Namespace = "shop"
+	c.opts.Pod("u").Spec.Volumes = []v1.Volume{
+		{Name: "own", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}, {Name: "inline"}, {Name: "unknown"},
+		{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "disk"}}}}
+	asked := 0
+	c.opts.Volumes = func(context.Context) map[types.UID]map[string]*statsv1alpha1.FsStats {
+		asked++
+		n := func(n uint64) *statsv1alpha1.FsStats { return &statsv1alpha1.FsStats{UsedBytes: &n} }
+		return map[types.UID]map[string]*statsv1alpha1.FsStats{"u": {"data": n(1), "own": n(2), "inline": n(3), "gone": n(4)}, "other": {"data": n(5)}}
+	}
+	if got := m.ask(t, c, false).Pods[0].VolumeStats; got != nil || asked != 0 {
+		t.Errorf("in short it says %v, after %d questions", got, asked)
+	}
+	got := m.ask(t, c, true).Pods[0].VolumeStats
+	want := []struct {
+		name, claim string
+		used        uint64
+	}{{"data", "disk", 1}, {"inline", "", 3}, {"own", "web-own", 2}}
+	if len(got) != len(want) {
+		t.Fatalf("got %+v", got)
+	}
+	for i, w := range want {
+		claim := ""
+		if ref := got[i].PVCRef; ref != nil && ref.Namespace == "shop" {
+			claim = ref.Name
+		}
+		if got[i].Name != w.name || claim != w.claim || *got[i].UsedBytes != w.used {
+			t.Errorf("got %+v, want %+v", got[i], w)
+		}
+	}
+}

@@ -34,6 +34,7 @@ const (
 	Stage      = pb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME
 	Expand     = pb.NodeServiceCapability_RPC_EXPAND_VOLUME
 	MountGroup = pb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP
+	Statistics = pb.NodeServiceCapability_RPC_GET_VOLUME_STATS
 	OneOfMany  = pb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER
 )
 
@@ -338,6 +339,22 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, r *pb.NodeExpandVolumeReq
 		}
 		return nil
 	})
+}
+
+// NodeGetVolumeStats implements the interface: of 100 bytes 30 are used. It is
+// no call that changes something.
+func (d *Driver) NodeGetVolumeStats(ctx context.Context, r *pb.NodeGetVolumeStatsRequest) (*pb.NodeGetVolumeStatsResponse, error) {
+	if d.Before != nil {
+		if err := d.Before(ctx, "stats", r.VolumeId); err != nil {
+			return nil, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.published[r.VolumeId][r.VolumePath]; !ok {
+		return nil, d.blame("volume %s is to be measured at %s, where it is not", r.VolumeId, r.VolumePath)
+	}
+	return &pb.NodeGetVolumeStatsResponse{Usage: []*pb.VolumeUsage{{Unit: pb.VolumeUsage_BYTES, Total: 100, Used: 30, Available: 70}, {Unit: pb.VolumeUsage_INODES, Total: 10, Used: 3, Available: 7}}}, nil
 }
 
 // mount mounts a volume's folder.
