@@ -29,6 +29,18 @@ type catalog struct {
 	parts      *intern.Table
 }
 
+// builtin tells the groups of kinds that no user has defined.
+func (c *catalog) builtin(group string) bool {
+	for _, res := range c.resources {
+		for i := range res.kind.Versions {
+			if res.kind.Versions[i].GroupVersion.Group == group {
+				return !res.custom()
+			}
+		}
+	}
+	return false
+}
+
 func newCatalog(list []*kinds.Kind) (*catalog, error) {
 	c := &catalog{
 		byGVR: map[schema.GroupVersionResource]*served{}, byPath: map[string]*served{},

@@ -77,7 +77,11 @@ func errWatchExpired(rv, oldest int64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rv, oldest))
 }
 
-// errNotServed is the plain 404 for what is no resource of this server.
+// errNoPage is for paths that lead nowhere: as in Kubernetes, whoever asks for
+// one is no client of the API, and is answered in plain text.
+var errNoPage = errors.New("404 page not found")
+
+// errNotServed is the 404 for what is no resource of a group that is served.
 func errNotServed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,

@@ -16,6 +16,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver/authn"
 	"github.com/setpoint-project/setpoint/internal/apiserver/authz"
 	"github.com/setpoint-project/setpoint/internal/apiserver/fairness"
+	"github.com/setpoint-project/setpoint/internal/kinds"
 )
 
 // exchange is one HTTP request and its answer.
@@ -164,7 +165,7 @@ func (x *exchange) servePath() error {
 		h = x.s.cfg.Paths[p]
 	}
 	if h == nil {
-		return errNotServed()
+		return x.s.nothingAt(x.r.URL.Path)
 	}
 	h.ServeHTTP(&x.w, x.r.WithContext(withUser(x.r.Context(), x.attrs.User)))
 	return nil
@@ -236,10 +237,10 @@ func (x *exchange) serveResource(t *target) error {
 	if sv == nil || (t.namespaced && !sv.namespaced) {
 		if h := x.s.extension(t); h != nil && sv == nil {
 			x.ticket.Done()
-			h.ServeHTTP(&x.w, x.r.WithContext(withUser(x.r.Context(), x.attrs.User)))
+			h.ServeHTTP(&x.w, x.r.WithContext(withUser(x.r.Context(), x.call.user)))
 			return nil
 		}
-		return errNotServed()
+		return x.s.nothingAt(x.r.URL.Path)
 	}
 	x.call.sv, x.call.verb, x.call.namespace, x.call.name, x.call.sub = sv, verb, t.namespace, t.name, t.sub
 	x.call.ctx = withUser(x.r.Context(), x.call.user)
@@ -251,8 +252,8 @@ func (x *exchange) serveResource(t *target) error {
 		handler(&x.w, x.r.WithContext(x.call.ctx), &x.attrs)
 		return nil
 	}
-	if verb == "" {
-		return errMethod(sv.gr, x.r.Method)
+	if verb == "" || x.r.Method == http.MethodHead && !sv.custom() {
+		return errMethod(sv, verb)
 	}
 	if t.sub != "" {
 		if sv.namespaced && !t.namespaced {
@@ -264,8 +265,10 @@ func (x *exchange) serveResource(t *target) error {
 		return errNotServed()
 	}
 	onOne := verb == "get" || verb == "update" || verb == "patch" || verb == "delete"
-	if !sv.methods[verb] || verb != "watch" && (t.name != "") != onOne || verb == "create" && sv.namespaced && !t.namespaced {
-		return errMethod(sv.gr, verb)
+	// What lies in namespaces can be read in all of them at once, no more.
+	nowhere := sv.namespaced && !t.namespaced && verb != "list" && verb != "watch"
+	if !sv.methods[verb] || verb != "watch" && (t.name != "") != onOne || nowhere {
+		return errMethod(sv, verb)
 	}
 	return x.serveVerb(verb)
 }
@@ -307,8 +310,34 @@ func pinnedName(fieldSelector string) string {
 	return name
 }
 
-func errMethod(gr schema.GroupResource, verb string) error {
-	return apierrors.NewMethodNotSupported(gr, verb)
+// nothingAt answers for a path at which nothing is. Below /api and the groups of
+// built-in kinds a client of the API has asked.
+func (s *Server) nothingAt(path string) error {
+	if strings.HasPrefix(path, "/api/") {
+		return errNotServed()
+	}
+	if after, ok := strings.CutPrefix(path, "/apis/"); ok {
+		if group, _, _ := strings.Cut(after, "/"); s.catalog().builtin(group) {
+			return errNotServed()
+		}
+	}
+	return errNoPage
+}
+
+// errMethod answers a method that is none of a resource. In Kubernetes it is
+// the router that says so of a built-in kind, and knows no more than that; HEAD
+// is no method of those, but one of custom kinds.
+func errMethod(sv *served, verb string) error {
+	if sv.custom() {
+		return apierrors.NewMethodNotSupported(sv.gr, verb)
+	}
+	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
+}
+
+// custom tells the kinds that users define.
+func (res *resource) custom() bool {
+	_, ok := res.kind.HubVersion().New().(kinds.Dynamic)
+	return ok
 }
 
 func (x *exchange) serveVerb(verb string) error {
@@ -341,7 +370,7 @@ func (x *exchange) serveVerb(verb string) error {
 	case "deletecollection":
 		return x.serveDeleteCollection()
 	}
-	return errMethod(x.call.sv.gr, verb)
+	return errMethod(x.call.sv, verb)
 }
 
 // fail answers with an error.
@@ -355,6 +384,10 @@ func (x *exchange) fail(err error) {
 	}
 	if isTooMany(err) {
 		x.tooMany()
+		return
+	}
+	if err == errNoPage {
+		http.NotFound(&x.w, x.r)
 		return
 	}
 	status := statusOf(err)

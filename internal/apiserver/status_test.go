@@ -61,8 +61,6 @@ func TestStatuses(t *testing.T) {
 		{"no such method", "OPTIONS", cms, "", ""},
 		{"missing", "GET", cms + "/missing", "", ""},
 		{"no such resource", "GET", "/api/v1/namespaces/default/gizmos", "", ""},
-		{"no such group", "GET", "/apis/no.such/v1/gizmos", "", ""},
-		{"no such path", "GET", "/nowhere", "", ""},
 		{"no such subresource", "GET", cm + "/status", "", ""},
 		{"namespaced without namespace", "GET", "/api/v1/configmaps/there", "", ""},
 		{"update missing", "PUT", cms + "/missing", `{"metadata":{"name":"missing"}}`, ""},

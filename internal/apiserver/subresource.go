@@ -36,7 +36,7 @@ func (x *exchange) serveSubresource() error {
 		}
 		post := posts[c.sv.gr.String()+"/"+c.sub]
 		if post == nil {
-			return errMethod(c.sv.gr, c.verb)
+			return errMethod(c.sv, c.verb)
 		}
 		obj, err := x.decodeAs(post.gvk.Kind, func(data []byte, m medium) (kinds.Object, []error, error) {
 			return decodeInto(data, m, c.fields, post.gvk, post.newObject)
@@ -47,7 +47,7 @@ func (x *exchange) serveSubresource() error {
 		return x.answer(post.serve(x.s, c, obj))
 	}
 	if !slices.Contains(sub.Verbs, c.verb) || sub.NewView == nil && !sub.GroupVersionKind.Empty() {
-		return errMethod(c.sv.gr, c.verb)
+		return errMethod(c.sv, c.verb)
 	}
 	switch c.verb {
 	case "get":
@@ -69,7 +69,7 @@ func (x *exchange) serveSubresource() error {
 		defer release()
 		return x.answer(x.s.patchView(c, pt, data))
 	}
-	return errMethod(c.sv.gr, c.verb)
+	return errMethod(c.sv, c.verb)
 }
 
 func (x *exchange) decodeView(v viewType) (kinds.Object, error) {

@@ -16,7 +16,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 )
@@ -73,13 +75,17 @@ func (h *Handler) snapshot() *snapshot {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+		refuse(w, &apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false).ErrStatus)
 		return
 	}
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	s := h.snapshot()
 	if !s.serves(path) {
-		http.NotFound(w, r)
+		if !s.near(path) {
+			http.NotFound(w, r)
+			return
+		}
+		refuse(w, &apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false).ErrStatus)
 		return
 	}
 	f, ok := negotiate(r.Header.Values("Accept"), path == "/api" || path == "/apis")
@@ -135,6 +141,13 @@ func (s *snapshot) serves(path string) bool {
 	}
 	g := s.group(name)
 	return g != nil && (version == "" || g.version(version) != nil)
+}
+
+// near tells paths of clients of the API from those that lead nowhere: the
+// former are below /api or a group that there is.
+func (s *snapshot) near(path string) bool {
+	p := strings.Split(path, "/")
+	return len(p) > 2 && (p[1] == "api" || p[1] == "apis" && p[2] != "" && s.group(p[2]) != nil)
 }
 
 func (s *snapshot) group(name string) *group {

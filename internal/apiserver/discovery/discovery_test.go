@@ -168,16 +168,16 @@ func TestPaths(t *testing.T) {
 		{"/api", 200, `"versions":["v1"]`},
 		{"/api/", 200, `"clientCIDR":"0.0.0.0/0"`},
 		{"/api/v1", 200, `"groupVersion":"v1"`},
-		{"/api/v2", 404, ""},
+		{"/api/v2", 404, `"message":"the server could not find the requested resource"`},
 		{"/apis", 200, `"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}`},
 		{"/apis/autoscaling", 200, `"versions":[{"groupVersion":"autoscaling/v2","version":"v2"},{"groupVersion":"autoscaling/v1","version":"v1"}]`},
 		{"/apis/autoscaling/", 200, `"kind":"APIGroup","apiVersion":"v1"`},
 		{"/apis/apps/v1", 200, `{"name":"deployments/scale","singularName":"","namespaced":true,"group":"autoscaling","version":"v1","kind":"Scale","verbs":["get","patch","update"]}`},
-		{"/apis/apps/v2", 404, ""},
-		{"/apis/none", 404, ""},
+		{"/apis/apps/v2", 404, `"reason":"NotFound"`},
+		{"/apis/none", 404, "404 page not found"},
 		{"/apis/apps/v1/deployments", 404, ""},
-		{"/apis//v1", 404, ""},
-		{"/apisx", 404, ""},
+		{"/apis//v1", 404, "404 page not found"},
+		{"/apisx", 404, "404 page not found"},
 	} {
 		w := serve(t, h, tc.path, "application/json")
 		if w.Code != tc.code || !strings.Contains(w.Body.String(), tc.has) {

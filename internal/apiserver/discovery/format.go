@@ -160,14 +160,18 @@ func write(w http.ResponseWriter, r *http.Request, f format, d document) {
 }
 
 func notAcceptable(w http.ResponseWriter) {
-	body, _ := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure,
-		Message:  "only the following media types are accepted: " + strings.Join([]string{jsonType, yamlType, protobufType}, ", "),
-		Reason:   metav1.StatusReasonNotAcceptable,
-		Code:     http.StatusNotAcceptable,
+	refuse(w, &metav1.Status{
+		Message: "only the following media types are accepted: " + strings.Join([]string{jsonType, yamlType, protobufType}, ", "),
+		Reason:  metav1.StatusReasonNotAcceptable,
+		Code:    http.StatusNotAcceptable,
 	})
+}
+
+func refuse(w http.ResponseWriter, status *metav1.Status) {
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	status.Status = metav1.StatusFailure
+	body, _ := json.Marshal(status)
 	w.Header().Set("Content-Type", jsonType)
-	w.WriteHeader(http.StatusNotAcceptable)
+	w.WriteHeader(int(status.Code))
 	_, _ = w.Write(body)
 }
