@@ -106,6 +106,8 @@ func TestUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine(t)
+			// Machines that do not use IPv6 themselves have it off for new links.
+			must(t, sysctl{"net/ipv6/conf/default/disable_ipv6", "1"}.set())
 			h := &Host{Config: c.config}
 			want := strings.Split(c.want, "\n")
 			slices.Sort(want)
@@ -125,6 +127,15 @@ func TestUp(t *testing.T) {
 			}
 			if got, err := (sysctl{name: "net/ipv6/conf/all/forwarding"}).get(); err != nil || got != c.forward6 {
 				t.Errorf("forwarding of IPv6 is %s, want %s (%v)", got, c.forward6, err)
+			}
+			if c.forward6 == "1" {
+				// Its link-local address, by which it asks for pods that packets are
+				// forwarded to, is good at once; and pods tell it no way.
+				for _, name := range []string{"accept_dad", "accept_ra"} {
+					if got, err := (sysctl{name: "net/ipv6/conf/sp-test/" + name}).get(); err != nil || got != "0" {
+						t.Errorf("%s of the bridge is %s, want 0 (%v)", name, got, err)
+					}
+				}
 			}
 			for range 2 {
 				must(t, h.Down())

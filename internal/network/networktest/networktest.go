@@ -35,12 +35,12 @@ type Machine struct {
 	Self netns.NsHandle
 	Pods map[string]netns.NsHandle
 
-	t *testing.T
+	t testing.TB
 }
 
 // New makes a machine, which is gone when the test is over. It skips the test
 // without root.
-func New(t *testing.T) *Machine {
+func New(t testing.TB) *Machine {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a network namespace")
