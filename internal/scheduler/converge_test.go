@@ -80,7 +80,7 @@ func fitting(w *controllertest.World) error {
 // There is room for all: all are placed, by one scheduler or two.
 func TestConvergesWithRoom(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, End: placed, Runs: 40,
+		Loops: loops, End: placed,
 		Start: func(w *controllertest.World) {
 			for i := range 3 {
 				fileNode(w, fmt.Sprint("n", i), 100)
@@ -102,7 +102,7 @@ func TestConvergesWithRoom(t *testing.T) {
 // free is filled, no node holds more than it can.
 func TestConvergesFull(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, End: placed, Check: fitting, Single: true, Runs: 40,
+		Loops: loops, End: placed, Check: fitting, Single: true,
 		Start: func(w *controllertest.World) {
 			fileNode(w, "n0", 3)
 			for i := range 6 {
@@ -123,7 +123,7 @@ func TestConvergesFull(t *testing.T) {
 func TestConvergesByPreemption(t *testing.T) {
 	urgent := func(name string) bool { return name[0] == 'u' }
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: controllertest.Kubelets, Check: fitting, Single: true, Runs: 40,
+		Loops: loops, Others: controllertest.Kubelets, Check: fitting, Single: true,
 		Start: func(w *controllertest.World) {
 			for i := range 2 {
 				fileNode(w, fmt.Sprint("n", i), 4)

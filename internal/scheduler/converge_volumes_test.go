@@ -53,7 +53,7 @@ func onTheirVolumes(w *controllertest.World) error {
 func TestConvergesWithVolumes(t *testing.T) {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, End: settled, Check: onTheirVolumes, Runs: 40,
+		Loops: loops, End: settled, Check: onTheirVolumes,
 		Others: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{persistentvolume.New(o)}
 		},
@@ -104,7 +104,7 @@ func eachOnce(w *controllertest.World) error {
 // each pod has one of its own.
 func TestConvergesWithDevices(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, End: settled, Check: eachOnce, Single: true, Runs: 40,
+		Loops: loops, End: settled, Check: eachOnce, Single: true,
 		Others: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{resourceclaim.New(o), resourceclaim.NewCleaner(o)}
 		},

@@ -87,7 +87,7 @@ func attached(w *controllertest.World, volume, node string) {
 func TestConverges(t *testing.T) {
 	var m *machines
 	controllertest.Run(t, controllertest.Case{
-		Runs: 40,
+		Runs: 100,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{attachdetach.New(o)}
 		},

@@ -57,7 +57,7 @@ func end(w *controllertest.World) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 20, Loops: loops, End: end,
+		Loops: loops, End: end,
 		Start: func(w *controllertest.World) {
 			for n := range 2 + w.Rand.IntN(3) {
 				fileNode(w, n, n != 1)
@@ -100,7 +100,7 @@ func TestAnothers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Run(t, controllertest.Case{
-				Runs: 4, Loops: loops,
+				Runs: 50, Loops: loops,
 				Start: func(w *controllertest.World) {
 					if name == "made first" {
 						fileService(w, "kube-dns", selector)
@@ -143,7 +143,7 @@ func fileService(w *controllertest.World, name string, selector map[string]strin
 // servers and a service of both once it is given a second.
 func TestSecondFamily(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 4, Loops: loops, End: end,
+		Runs: 50, Loops: loops, End: end,
 		Start: func(w *controllertest.World) {
 			fileService(w, "kube-dns", nil)
 			w.Edit(client.Services, "kube-system", "kube-dns", func(obj client.Object) {

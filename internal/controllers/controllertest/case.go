@@ -71,7 +71,7 @@ type Case struct {
 	Renewal func(client.Write) bool
 	// Single leaves out the plays with two copies of the loops.
 	Single bool
-	// Runs is the number of seeds; 0 is 100.
+	// Runs is the number of seeds; 0 is 200. Less is for what costs much.
 	Runs int
 }
 

@@ -57,7 +57,7 @@ func seeds(t *testing.T, runs int) (first, n uint64) {
 	case n == 0 && runs > 0:
 		n = uint64(runs)
 	case n == 0:
-		n = 100
+		n = 200
 	}
 	if testing.Short() {
 		n = min(n, 10)

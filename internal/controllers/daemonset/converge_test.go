@@ -64,7 +64,7 @@ func TestConverges(t *testing.T) {
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{daemonset.New(o)}
 		},
-		Others: controllertest.Kubelets, End: end, Runs: 60,
+		Others: controllertest.Kubelets, End: end,
 		Start: func(w *controllertest.World) {
 			for i := range 4 {
 				w.Create(client.Nodes, node(i))

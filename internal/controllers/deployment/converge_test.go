@@ -120,7 +120,7 @@ func TestConvergesWithReplicaSets(t *testing.T) {
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{deployment.New(o), replicaset.New(o)}
 		},
-		Others: controllertest.Kubelets, Runs: 40,
+		Others: controllertest.Kubelets, Runs: 100,
 		Start: func(w *controllertest.World) { w.Create(client.Deployments, deploymentOf(w.Rand)) },
 		Meanwhile: func(w *controllertest.World) {
 			edit(w, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = controllertest.Broken })
@@ -139,7 +139,7 @@ func TestNameIsTaken(t *testing.T) {
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{deployment.New(o)}
 		},
-		Others: others, End: end, Runs: 20,
+		Others: others, End: end, Runs: 100,
 		Start: func(w *controllertest.World) {
 			d := w.Create(client.Deployments, deploymentOf(w.Rand)).(*appsv1.Deployment)
 			taken = d.Name + "-" + deployment.Hash(&d.Spec.Template, nil)

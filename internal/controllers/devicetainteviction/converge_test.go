@@ -44,7 +44,6 @@ func TestConverges(t *testing.T) {
 	minute := exists
 	minute.TolerationSeconds = new(int64(60))
 	controllertest.Run(t, controllertest.Case{
-		Runs: 40,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{devicetainteviction.New(o)}
 		},

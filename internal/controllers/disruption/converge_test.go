@@ -75,7 +75,7 @@ func evict(w *controllertest.World, set string) error {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: others, End: status, Runs: 40,
+		Loops: loops, Others: others, End: status,
 		Start: func(w *controllertest.World) {
 			w.Create(client.ReplicaSets, set("a", "v1", 2+w.Rand.Int32N(3)))
 			one, half := intstr.FromInt(1), intstr.FromString("50%")
@@ -104,7 +104,7 @@ func TestUnhealthyPods(t *testing.T) {
 		{policyv1.IfHealthyBudget, 2, true}, {policyv1.IfHealthyBudget, 3, false}, {policyv1.AlwaysAllow, 3, true},
 	} {
 		controllertest.Run(t, controllertest.Case{
-			Loops: loops, Others: others, End: status, Runs: 3,
+			Loops: loops, Others: others, End: status, Runs: 30,
 			Start: func(w *controllertest.World) {
 				w.Create(client.ReplicaSets, set("good", "v1", 2))
 				w.Create(client.ReplicaSets, set("bad", controllertest.Broken, 1))
@@ -132,7 +132,7 @@ func TestUnhealthyPods(t *testing.T) {
 // Two budgets on one pod are one too many for an eviction.
 func TestTwoBudgets(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: others, End: status, Runs: 3,
+		Loops: loops, Others: others, End: status, Runs: 100,
 		Start: func(w *controllertest.World) {
 			w.Create(client.ReplicaSets, set("a", "v1", 3))
 			one := intstr.FromInt(1)

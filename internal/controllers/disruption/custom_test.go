@@ -44,7 +44,7 @@ func definition(scale bool) *apiextensionsv1.CustomResourceDefinition {
 func TestCustomOwner(t *testing.T) {
 	for _, scale := range []bool{true, false} {
 		controllertest.Run(t, controllertest.Case{
-			Loops: loops, Others: controllertest.Kubelets, End: status, Runs: 2,
+			Loops: loops, Others: controllertest.Kubelets, End: status, Runs: 20,
 			Start: func(w *controllertest.World) {
 				w.Create(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), definition(scale))
 				owner := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "db.example.com/v1", "kind": "Cluster",

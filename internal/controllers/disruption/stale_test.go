@@ -39,7 +39,7 @@ func TestStaleConditions(t *testing.T) {
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{disruption.NewStale(o)}
 		},
-		End: conditions, Runs: 10,
+		End: conditions,
 		Start: func(w *controllertest.World) {
 			for name, p := range pods {
 				w.Create(client.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},

@@ -59,7 +59,7 @@ func end(w *controllertest.World) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 12, End: end,
+		End: end,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{endpointslice.New(o), endpoints.New(o)}
 		},
@@ -116,7 +116,6 @@ func TestSpreadConverges(t *testing.T) {
 		})
 	}
 	controllertest.Run(t, controllertest.Case{
-		Runs: 30,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{endpointslice.New(o)}
 		},

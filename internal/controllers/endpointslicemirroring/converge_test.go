@@ -52,7 +52,7 @@ func end(w *controllertest.World) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 20, End: end,
+		End: end,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{endpointslicemirroring.New(o)}
 		},

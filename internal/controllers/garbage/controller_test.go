@@ -241,6 +241,7 @@ func TestUnknownKindIsLeftAlone(t *testing.T) {
 // A random forest, from which random trees are felled in random ways.
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
+		Runs:  100,
 		Loops: loops,
 		Start: func(w *controllertest.World) { plant(w, 12) },
 		Meanwhile: func(w *controllertest.World) {

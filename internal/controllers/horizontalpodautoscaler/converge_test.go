@@ -119,7 +119,7 @@ func status(w *controllertest.World) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: others, End: status, Runs: 30,
+		Loops: loops, Others: others, End: status, Runs: 100,
 		Start: func(w *controllertest.World) {
 			w.Create(client.ConfigMaps, load("web", 50*(1+w.Rand.Int32N(9))))
 			w.Create(client.Deployments, web("web", 1+w.Rand.Int32N(9)))
@@ -156,7 +156,7 @@ func TestConverges(t *testing.T) {
 // Two autoscalers over the same pods leave them alone, until one goes.
 func TestTwoOverOne(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: others, End: status, Runs: 8,
+		Loops: loops, Others: others, End: status, Runs: 50,
 		Start: func(w *controllertest.World) {
 			w.Create(client.ConfigMaps, load("web", 100))
 			w.Create(client.Deployments, web("web", 2))
@@ -187,7 +187,7 @@ func TestTwoOverOne(t *testing.T) {
 		},
 	})
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: others, End: status, Runs: 8,
+		Loops: loops, Others: others, End: status, Runs: 50,
 		Start: func(w *controllertest.World) {
 			w.Create(client.ConfigMaps, load("web", 250))
 			w.Create(client.Deployments, web("web", 2))

@@ -271,7 +271,7 @@ func adoptTwice(t *testing.T, manual, found bool, phase corev1.PodPhase) {
 // those that end are counted once, whenever they do.
 func TestConvergesOrphaned(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: newKubelets, End: end, Runs: 25,
+		Loops: loops, Others: newKubelets, End: end,
 		Start: func(w *controllertest.World) {
 			j := newJob("stay", 3, 3)
 			if w.Rand.IntN(2) == 0 {

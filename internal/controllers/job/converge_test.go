@@ -172,7 +172,7 @@ func counted(w *controllertest.World) error {
 
 func TestConvergesComplete(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: newKubelets, End: end, Check: counted, Runs: 25,
+		Loops: loops, Others: newKubelets, End: end, Check: counted,
 		Start: func(w *controllertest.World) {
 			j := newJob("ok", 1+w.Rand.Int32N(4), 1+w.Rand.Int32N(6))
 			if w.Rand.IntN(2) == 0 {
@@ -185,7 +185,7 @@ func TestConvergesComplete(t *testing.T) {
 
 func TestConvergesFailing(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: newKubelets, End: end, Check: counted, Runs: 25,
+		Loops: loops, Others: newKubelets, End: end, Check: counted,
 		Start: func(w *controllertest.World) {
 			j := newJob("bad", 1, 3)
 			j.Spec.BackoffLimit = new(w.Rand.Int32N(3))
@@ -198,7 +198,7 @@ func TestConvergesFailing(t *testing.T) {
 // twice, and so does the Job.
 func TestFailsTwice(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: newKubelets, End: end, Runs: 15,
+		Loops: loops, Others: newKubelets, End: end,
 		Start: func(w *controllertest.World) {
 			j := newJob("bad", 1, 1)
 			j.Spec.BackoffLimit = new(int32(1))
@@ -217,7 +217,7 @@ func TestFailsTwice(t *testing.T) {
 
 func TestConvergesPerIndex(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: newKubelets, End: end, Check: counted, Runs: 25,
+		Loops: loops, Others: newKubelets, End: end, Check: counted,
 		Start: func(w *controllertest.World) {
 			j := indexed(newJob([]string{"third", "once"}[w.Rand.IntN(2)], 3, 4+w.Rand.Int32N(3)))
 			j.Spec.BackoffLimitPerIndex = new(1 + w.Rand.Int32N(2))
@@ -228,7 +228,7 @@ func TestConvergesPerIndex(t *testing.T) {
 
 func TestConvergesSuspended(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: newKubelets, Runs: 25,
+		Loops: loops, Others: newKubelets,
 		Start: func(w *controllertest.World) {
 			j := newJob("stay", 3, 3)
 			j.Spec.Suspend = new(w.Rand.IntN(2) == 0)
@@ -256,7 +256,7 @@ func TestConvergesSuspended(t *testing.T) {
 // A Job that is deleted leaves no pod that its finalizer holds.
 func TestConvergesDeleted(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: newKubelets, Runs: 25,
+		Loops: loops, Others: newKubelets,
 		Start: func(w *controllertest.World) { w.Create(client.Jobs, newJob("ok", 2, 4)) },
 		Meanwhile: func(w *controllertest.World) {
 			w.Rest(8e9)

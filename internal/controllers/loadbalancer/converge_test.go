@@ -81,7 +81,7 @@ func retype(w *controllertest.World, name string) {
 
 func TestNodesConverge(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 20, End: end(true),
+		End: end(true),
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{loadbalancer.New(o, pool(t, "nodes"))}
 		},
@@ -112,7 +112,7 @@ func TestNodesConverge(t *testing.T) {
 
 func TestPoolConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 20, End: end(false),
+		End: end(false),
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{loadbalancer.New(o, pool(t, "198.51.100.1-198.51.100.3"))}
 		},

@@ -126,6 +126,7 @@ func TestConverges(t *testing.T) {
 	var mu sync.Mutex
 	var last []controllers.Controller // made; guarded by mu
 	controllertest.Run(t, controllertest.Case{
+		Runs: 100,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			loops := []controllers.Controller{provision.New(o), persistentvolume.New(o), pvcprotection.New(o), pvprotection.New(o), volumeexpand.New(o)}
 			for _, node := range []string{"n1", "n2"} {

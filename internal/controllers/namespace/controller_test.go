@@ -48,6 +48,7 @@ func end(w *controllertest.World) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
+		Runs:  100,
 		Loops: loops, Others: controllertest.Kubelets, End: end,
 		Start: func(w *controllertest.World) {
 			furnish(w, "stays")
@@ -71,7 +72,7 @@ func TestConverges(t *testing.T) {
 // Content that is held back is told, and not deleted over and over.
 func TestHeldBack(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: controllertest.Kubelets, End: end, Runs: 10,
+		Loops: loops, Others: controllertest.Kubelets, End: end,
 		Start: func(w *controllertest.World) { furnish(w, "stuck", "example.com/hold") },
 		Meanwhile: func(w *controllertest.World) {
 			w.Delete(client.Namespaces, "", "stuck", metav1.DeleteOptions{})

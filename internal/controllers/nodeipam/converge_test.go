@@ -30,7 +30,6 @@ func converges(t *testing.T, cidrs ...string) {
 		cluster = append(cluster, netip.MustParsePrefix(s))
 	}
 	controllertest.Run(t, controllertest.Case{
-		Runs: 40,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			c, err := nodeipam.New(o, nodeipam.Config{Cluster: cluster, Simulated: isSimulated})
 			if err != nil {

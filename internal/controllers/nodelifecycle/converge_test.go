@@ -90,7 +90,7 @@ func loops(o controllers.Options) []controllers.Controller {
 // A node falls silent for good.
 func TestConvergesSilent(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: simulated, Start: start, End: end, Runs: 8,
+		Loops: loops, Others: simulated, Start: start, End: end, Runs: 50,
 		Meanwhile: func(w *controllertest.World) { silence(w, "sim-1", true) },
 		Check: func(w *controllertest.World) error {
 			node := w.Get(client.Nodes, "", "sim-1").(*corev1.Node)
@@ -108,7 +108,7 @@ func TestConvergesSilent(t *testing.T) {
 // A node falls silent and comes back, another is cordoned: nothing is left.
 func TestConvergesBack(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: simulated, Start: start, Runs: 8,
+		Loops: loops, Others: simulated, Start: start, Runs: 50,
 		Meanwhile: func(w *controllertest.World) {
 			silence(w, "sim-1", true)
 			w.Rest(100 * time.Second)

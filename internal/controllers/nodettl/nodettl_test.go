@@ -70,6 +70,6 @@ func TestConverges(t *testing.T) {
 			}
 			return nil
 		},
-		Runs: 30,
+		Runs: 100,
 	})
 }

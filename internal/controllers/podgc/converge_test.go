@@ -17,7 +17,6 @@ import (
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 40,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{podgc.New(o, podgc.MostEnded)}
 		},
@@ -71,7 +70,6 @@ func TestConverges(t *testing.T) {
 // Two that have ended may stay: those that were made last.
 func TestEndedConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs:  40,
 		Loops: func(o controllers.Options) []controllers.Controller { return []controllers.Controller{podgc.New(o, 2)} },
 		Start: func(w *controllertest.World) {
 			w.Create(client.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stays"}})

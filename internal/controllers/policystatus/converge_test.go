@@ -96,7 +96,7 @@ func TestConverges(t *testing.T) {
 			}
 			return nil
 		},
-		Runs: 6, // each compiles some hundred expressions
+		Runs: 20, // each compiles some hundred expressions
 	})
 }
 

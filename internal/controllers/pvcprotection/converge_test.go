@@ -33,7 +33,6 @@ func pod(name, node, claim string) *corev1.Pod {
 func TestConverges(t *testing.T) {
 	now := int64(0)
 	controllertest.Run(t, controllertest.Case{
-		Runs: 60,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{pvcprotection.New(o)}
 		},

@@ -26,7 +26,6 @@ func TestConverges(t *testing.T) {
 		w.Edit(client.PersistentVolumes, "", name, func(obj client.Object) { obj.(*corev1.PersistentVolume).Status.Phase = p }, "status")
 	}
 	controllertest.Run(t, controllertest.Case{
-		Runs: 60,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{pvprotection.New(o)}
 		},

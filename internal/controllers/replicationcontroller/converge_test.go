@@ -36,7 +36,7 @@ func TestConverges(t *testing.T) {
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{replicationcontroller.New(o)}
 		},
-		Others: controllertest.Kubelets, Runs: 40,
+		Others: controllertest.Kubelets,
 		Start: func(w *controllertest.World) {
 			w.Create(client.ReplicationControllers, newController(2+w.Rand.Int32N(4)))
 			// On a node, alone of all: two copies may make too many pods, and

@@ -76,7 +76,7 @@ func end(w *controllertest.World) string {
 func TestConverges(t *testing.T) {
 	now := int64(0)
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, End: end, Runs: 60,
+		Loops: loops, End: end,
 		Start: func(w *controllertest.World) {
 			w.Create(client.ResourceClaimTemplates, template("one"))
 			for _, p := range []*corev1.Pod{pod("a", "one"), pod("b", "one", "one"), pod("waits", "late"), pod("none")} {
@@ -122,7 +122,7 @@ func TestConverges(t *testing.T) {
 // A pod that ended needs the claims no more that were made for it.
 func TestPodEnds(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Runs: 30,
+		Loops: loops,
 		Start: func(w *controllertest.World) {
 			w.Create(client.ResourceClaimTemplates, template("one"))
 			w.Create(client.Pods, pod("ends", "one"))

@@ -28,7 +28,7 @@ func TestConverges(t *testing.T) {
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{resourcequota.New(o)}
 		},
-		Others: controllertest.Kubelets, Runs: 30,
+		Others: controllertest.Kubelets,
 		Start: func(w *controllertest.World) {
 			hard := corev1.ResourceList{}
 			for name, n := range map[corev1.ResourceName]string{"pods": "10", "requests.cpu": "2", "configmaps": "5", "count/deployments.apps": "3", "count/unknowns.example.com": "1"} {

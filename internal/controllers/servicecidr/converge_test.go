@@ -55,7 +55,7 @@ func end(w *controllertest.World) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 20, Loops: loops, End: end,
+		Loops: loops, End: end,
 		Start: func(w *controllertest.World) {
 			fileService(w, "web", "10.43.0.7")
 			fileService(w, "db", "10.43.0.8")
@@ -85,7 +85,7 @@ func TestLeaving(t *testing.T) {
 	for name, leaves := range map[string]bool{"in use": false, "in another as well": true, "free": true} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Run(t, controllertest.Case{
-				Runs: 3, Loops: loops, End: end,
+				Runs: 100, Loops: loops, End: end,
 				Start: func(w *controllertest.World) {
 					fileRange(w, "extra", "10.60.0.0/24")
 					if name != "free" {
@@ -117,7 +117,7 @@ func TestLeaving(t *testing.T) {
 // not made yet; it goes when the service goes.
 func TestLeavingBeforeIPAddress(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 5, End: end,
+		Runs: 100, End: end,
 		Loops: func(o controllers.Options) []controllers.Controller { // nobody makes it
 			return []controllers.Controller{servicecidr.NewRanges(o, netip.MustParsePrefix("10.43.0.0/16"))}
 		},

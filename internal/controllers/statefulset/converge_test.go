@@ -69,7 +69,7 @@ func end(w *controllertest.World) string {
 // What is claimed last is there in the end, and no place had two pods.
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: controllertest.Kubelets, End: end, Runs: 60,
+		Loops: loops, Others: controllertest.Kubelets, End: end,
 		Start: func(w *controllertest.World) {
 			s := set(1 + w.Rand.Int32N(3))
 			if w.Rand.IntN(2) == 0 {
@@ -124,7 +124,7 @@ func TestConverges(t *testing.T) {
 // is current.
 func TestConvergesPartition(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: controllertest.Kubelets, End: end, Runs: 20,
+		Loops: loops, Others: controllertest.Kubelets, End: end, Runs: 100,
 		Start: func(w *controllertest.World) {
 			s := set(3)
 			s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{
@@ -154,7 +154,7 @@ func TestConvergesPartition(t *testing.T) {
 func TestBrokenRevision(t *testing.T) {
 	for _, policy := range []appsv1.PodManagementPolicyType{appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement} {
 		controllertest.Run(t, controllertest.Case{
-			Loops: loops, Others: controllertest.Kubelets, End: end, Runs: 10,
+			Loops: loops, Others: controllertest.Kubelets, End: end, Runs: 50,
 			Start: func(w *controllertest.World) {
 				s := set(3)
 				s.Spec.PodManagementPolicy = policy

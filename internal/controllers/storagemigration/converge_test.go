@@ -37,7 +37,6 @@ func line(obj client.Object) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 40,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{storagemigration.New(o)}
 		},

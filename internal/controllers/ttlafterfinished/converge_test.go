@@ -27,7 +27,7 @@ func TestConverges(t *testing.T) {
 		Others: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{job.New(o), garbage.New(o)}
 		},
-		Runs: 30,
+		Runs: 100,
 		Start: func(w *controllertest.World) {
 			for i := range 3 {
 				j := &batchv1.Job{

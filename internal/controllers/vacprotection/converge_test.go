@@ -23,7 +23,6 @@ func TestConverges(t *testing.T) {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	controllertest.Run(t, controllertest.Case{
-		Runs: 60,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{vacprotection.New(o)}
 		},

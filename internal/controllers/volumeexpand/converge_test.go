@@ -45,7 +45,6 @@ func TestConverges(t *testing.T) {
 		}
 	}
 	controllertest.Run(t, controllertest.Case{
-		Runs: 60,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{volumeexpand.New(o)}
 		},

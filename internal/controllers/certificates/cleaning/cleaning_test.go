@@ -63,7 +63,6 @@ const (
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs:  50,
 		Loops: func(o controllers.Options) []controllers.Controller { return []controllers.Controller{cleaning.New(o)} },
 		Start: func(w *controllertest.World) {
 			for i := range w.Rand.IntN(3) {
@@ -100,7 +99,6 @@ func podRequest(t testing.TB, name string) *certificatesv1.PodCertificateRequest
 
 func TestPodsConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs: 50,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{cleaning.NewPods(o)}
 		},

@@ -28,7 +28,6 @@ func decide(w *controllertest.World, name string, t certificatesv1.RequestCondit
 func TestConverges(t *testing.T) {
 	var authority *pki.Authority // of the play that runs: it is as old as its bubble
 	controllertest.Run(t, controllertest.Case{
-		Runs: 50,
 		Loops: func(o controllers.Options) []controllers.Controller {
 			return []controllers.Controller{signing.New(o, authority)}
 		},
