@@ -48,7 +48,6 @@ func end(w *controllertest.World) string {
 
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Runs:  100,
 		Loops: loops, Others: controllertest.Kubelets, End: end,
 		Start: func(w *controllertest.World) {
 			furnish(w, "stays")
@@ -72,7 +71,7 @@ func TestConverges(t *testing.T) {
 // Content that is held back is told, and not deleted over and over.
 func TestHeldBack(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
-		Loops: loops, Others: controllertest.Kubelets, End: end,
+		Loops: loops, Others: controllertest.Kubelets, End: end, Runs: 50,
 		Start: func(w *controllertest.World) { furnish(w, "stuck", "example.com/hold") },
 		Meanwhile: func(w *controllertest.World) {
 			w.Delete(client.Namespaces, "", "stuck", metav1.DeleteOptions{})
