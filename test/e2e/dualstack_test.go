@@ -447,3 +447,49 @@ func TestIPv6First(t *testing.T) {
 		t.Errorf("the API server is at an address of %s", got)
 	}
 }
+
+// TestSecondFamily: a cluster of IPv4 is given IPv6 by a later start. What runs
+// runs on as it is; services may have both at once, and the node's pods once the
+// node has been made anew.
+func TestSecondFamily(t *testing.T) {
+	registry := harness.StartRegistry(t)
+	image := registry.Push("tool:1", harness.Tool(t))
+	c := harness.Start(t, "--cluster-cidr", "10.148.0.0/16", "--service-cidr", "10.149.0.0/16")
+	c.Apply(onePod("web", image, "", listens) + onePod("asker", image, "", listens) +
+		"apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}\n")
+	ready(c, "web", "asker")
+	before := pod(c, "web")
+	c.Stop()
+	var up *harness.Process
+	start := func(args ...string) {
+		t.Helper()
+		up = harness.StartProcess(t, append([]string{"--data-dir", c.Dir, "up"}, args...)...)
+		up.WaitFor("ready in ")
+	}
+	start("--cluster-cidr", "10.148.0.0/16,fd00:148::/56", "--service-cidr", "10.149.0.0/16,fd00:149::/112")
+	c.Kubectl("patch", "service", "web", "-p", `{"spec":{"ipFamilyPolicy":"RequireDualStack"}}`)
+	ips := service(c, "web").Spec.ClusterIPs
+	if families(ips...) != "IPv4 IPv6" {
+		t.Fatalf("the service has %v", ips)
+	}
+	answersFrom(c, at(ips[0], 80), "web answers")
+	if p := pod(c, "web"); p.UID != before.UID || !slices.Equal(podIPs(p), podIPs(before)) || p.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Errorf("a pod of before is now %+v", p.Status)
+	}
+	names(c, "asker", "web.default.svc.cluster.local", ips...)
+
+	c.Kubectl("delete", "node", "--all")
+	up.Stop()
+	start()
+	c.Kubectl("delete", "pod", "--all")
+	c.Apply(onePod("web", image, "", listens) + onePod("asker", image, "", listens))
+	ready(c, "web", "asker")
+	if p := pod(c, "web"); families(podIPs(p)...) != "IPv4 IPv6" || families(hostIPs(p)...) != "IPv4 IPv6" {
+		t.Errorf("a pod has %v on %v", podIPs(p), hostIPs(p))
+	}
+	for _, ip := range ips {
+		answersFrom(c, at(ip, 80), "web answers")
+		reaches(c, "asker", at(ip, 80), true)
+	}
+	up.Stop()
+}
