@@ -99,7 +99,8 @@ func TestConvergesWithRoom(t *testing.T) {
 }
 
 // There is room for all in the end, and never for more: each place that comes
-// free is filled, no node holds more than it can.
+// free is filled, no node holds more than it can. (By one scheduler: two that
+// see the same place free both fill it, and the kubelet turns a pod away.)
 func TestConvergesFull(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
 		Loops: loops, End: placed, Check: fitting, Single: true,
