@@ -165,7 +165,9 @@ func (m *Manager) notGrown(ctx context.Context, j *job, g growth, r *record, why
 				st.AllocatedResourceStatuses = maps.Clone(st.AllocatedResourceStatuses)
 				st.AllocatedResourceStatuses[v1.ResourceStorage] = v1.PersistentVolumeClaimNodeResizeInfeasible
 			}
-			st.Conditions = slices.DeleteFunc(slices.Clone(st.Conditions), func(c v1.PersistentVolumeClaimCondition) bool { return c.Type == v1.PersistentVolumeClaimNodeResizeError })
+			st.Conditions = slices.DeleteFunc(slices.Clone(st.Conditions), func(c v1.PersistentVolumeClaimCondition) bool {
+				return c.Type == v1.PersistentVolumeClaimNodeResizeError
+			})
 			st.Conditions = append(st.Conditions, v1.PersistentVolumeClaimCondition{Type: v1.PersistentVolumeClaimNodeResizeError, Status: v1.ConditionTrue,
 				LastTransitionTime: metav1.Now(), Message: "failed to expand pvc with " + why.Error()})
 		})

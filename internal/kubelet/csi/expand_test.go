@@ -124,7 +124,9 @@ func TestDoesNotGrow(t *testing.T) {
 			_ = r.mount(pod, pv)
 			_ = r.mount(pod, pv)
 			c := r.claim()
-			said := slices.ContainsFunc(c.Status.Conditions, func(c v1.PersistentVolumeClaimCondition) bool { return c.Type == v1.PersistentVolumeClaimNodeResizeError })
+			said := slices.ContainsFunc(c.Status.Conditions, func(c v1.PersistentVolumeClaimCondition) bool {
+				return c.Type == v1.PersistentVolumeClaimNodeResizeError
+			})
 			if got := c.Status.AllocatedResourceStatuses[v1.ResourceStorage]; got != tc.state || said != tc.said || c.Status.Capacity.Storage().String() != "1Gi" || calls != tc.calls {
 				t.Errorf("the claim says %+v after %d calls, want %s, %d calls", c.Status, calls, tc.state, tc.calls)
 			}
