@@ -55,13 +55,13 @@ test: build deps
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 test-packages: build
-	$(GOTESTSUM) --format pkgname --jsonfile .cache/test.json -- -count=1 -timeout 20m $$($(GO) list ./... | grep -v -e /test/e2e -e /test/clients)
+	$(GOTESTSUM) --format pkgname --jsonfile .cache/test.json -- -count=1 -timeout 40m $$($(GO) list ./... | grep -v -e /test/e2e -e /test/clients)
 
 test-conformance-tool:
 	$(GO) -C test/conformance test -count=1 ./run ./controller-runtime
 
 test-e2e: build deps
-	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/e2e.json -- -count=1 -timeout 30m ./test/e2e/...
+	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/e2e.json -- -count=1 -timeout 60m ./test/e2e/...
 
 # Ten thousand seeds of every loop that has a convergence test, by as many
 # processes as there are processors; others each night. A failure names its
@@ -81,7 +81,7 @@ bench: build
 # skips; what is built of the suite stays in .cache/conformance/small.
 clients: build
 	@/usr/bin/python3 -c 'import kubernetes' 2>/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-kubernetes >/dev/null 2>&1 || true
-	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/clients.json -- -count=1 -timeout 40m ./test/clients
+	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/clients.json -- -count=1 -timeout 60m ./test/clients
 
 conformance-small: build deps
 	$(GO) -C test/conformance run ./run -small -setpoint $(abspath $(SETPOINT)) -cache $(abspath .cache/conformance/small) -pause $(abspath $(BUNDLE_DIR)/pause)
