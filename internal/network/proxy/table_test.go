@@ -426,3 +426,63 @@ func testOutside(t *testing.T, f network.Family) {
 	}
 	w.refused("far", "192.0.2.1:30081")
 }
+
+// TestNoPods: the host reaches what it serves itself, as the API server, and
+// is refused what nobody serves, when there is no pod on the bridge yet.
+func TestNoPods(t *testing.T) { forEach(t, testNoPods) }
+
+func testNoPods(t *testing.T, f network.Family) {
+	w := newWorld(t, f)
+	w.answer("")
+	table := w.table()
+	api := program("svc-api", Chain{Backends: w.ports("10.42.0.1:8080")}, w.front("10.43.0.1", unix.IPPROTO_TCP, 443))
+	w.Must(table.Replace(api, w.Host.ServiceCIDRs))
+	w.Must(w.Host.RouteServices(w.Host.ServiceCIDRs))
+	reached := func(from string) {
+		t.Helper()
+		if _, _, err := w.ask(from, "tcp", "10.43.0.1:443"); err != nil {
+			t.Errorf("from %q: %v", from, err)
+		}
+	}
+	reached("")
+	w.refused("", "10.43.0.2:443")
+	w.pod("a", "10.42.0.2")
+	reached("a")
+}
+
+// TestAdvertisements: no pod tells another to be its router.
+func TestAdvertisements(t *testing.T) {
+	w := newWorld(t, network.IPv6)
+	if !w.Host.BridgeFilter {
+		t.Skip("this kernel does not filter bridged packets")
+	}
+	w.Pod("a", "10.42.0.2")
+	w.Pod("b", "10.42.0.3")
+	table := w.table()
+	w.Must(table.Replace(newProgram(), w.Host.ServiceCIDRs))
+	socket := func() (fd int) {
+		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
+		w.Must(err)
+		w.t.Cleanup(func() { unix.Close(fd) })
+		return fd
+	}
+	var to int
+	w.In("b", func() { to = socket() })
+	w.Must(unix.SetsockoptTimeval(to, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience.Seconds())}))
+	const advertisement, echo = 134, 128
+	w.In("a", func() {
+		from := socket()
+		w.Must(unix.SetsockoptInt(from, unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, 255))
+		at := &unix.SockaddrInet6{Addr: netip.MustParseAddr(w.text("10.42.0.3")).As16()}
+		w.Must(unix.Sendto(from, []byte{advertisement, 0, 0, 0, 64, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, at))
+		w.Must(unix.Sendto(from, []byte{echo, 0, 0, 0, 0, 1, 0, 1}, 0, at))
+	})
+	message := make([]byte, 2000)
+	for message[0] != echo {
+		_, err := unix.Read(to, message)
+		w.Must(err)
+		if message[0] == advertisement {
+			t.Error("a pod's advertisement of itself as a router came through")
+		}
+	}
+}
