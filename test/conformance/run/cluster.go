@@ -87,10 +87,10 @@ func startCluster(o *options) (_ *cluster, err error) {
 		return nil, err
 	}
 	for _, node := range []string{"node-1", "node-2"} {
-		if err := c.setpointKubectl("wait", "--for=create", "node/"+node, "--timeout=2m"); err != nil {
+		if err := c.setpointKubectl("wait", "--for=create", "node/"+node, "--timeout=10m"); err != nil {
 			return nil, err
 		}
-		if err := c.setpointKubectl("wait", "--for=condition=Ready", "node/"+node, "--timeout=2m"); err != nil {
+		if err := c.setpointKubectl("wait", "--for=condition=Ready", "node/"+node, "--timeout=10m"); err != nil {
 			return nil, err
 		}
 	}
