@@ -28,7 +28,7 @@ func startNetworkLoops(p *parts, o func(name string) controllers.Options, ranges
 	list = append(list,
 		endpointslicemirroring.New(o("endpoint-slice-mirroring-controller")),
 		servicecidr.NewAddresses(o("service-ip-address-controller")),
-		servicecidr.NewRanges(o("service-cidr-controller"), ranges.Service.Primary()))
+		servicecidr.NewRanges(o("service-cidr-controller"), ranges.Service))
 	for _, l := range list {
 		gaps.add(l)
 		p.run(l.Name(), l.Run)

@@ -17,7 +17,7 @@ import (
 )
 
 func loops(o controllers.Options) []controllers.Controller {
-	return []controllers.Controller{servicecidr.NewRanges(o, netip.MustParsePrefix("10.43.0.0/16")), servicecidr.NewAddresses(o)}
+	return []controllers.Controller{servicecidr.NewRanges(o, []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16")}), servicecidr.NewAddresses(o)}
 }
 
 func fileService(w *controllertest.World, name, ip string) {
@@ -119,7 +119,7 @@ func TestLeavingBeforeIPAddress(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
 		Runs: 100, End: end,
 		Loops: func(o controllers.Options) []controllers.Controller { // nobody makes it
-			return []controllers.Controller{servicecidr.NewRanges(o, netip.MustParsePrefix("10.43.0.0/16"))}
+			return []controllers.Controller{servicecidr.NewRanges(o, []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16")})}
 		},
 		Start: func(w *controllertest.World) {
 			fileRange(w, "extra", "10.60.0.0/24")

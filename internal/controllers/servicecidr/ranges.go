@@ -8,8 +8,12 @@
 //
 // Unlike upstream the services themselves are the record of what is taken (see
 // admission.ServiceAllocator), and the IPAddresses follow them; so no two can
-// disagree for long. Services have addresses of IPv4 only: a ServiceCIDR without
-// such a range is told that it is not used.
+// disagree for long. Services have addresses of the families that the cluster
+// was made with: a ServiceCIDR without such a range is told that it is not used.
+//
+// When the cluster has got a second family, the ServiceCIDR "kubernetes" gets its
+// range; nothing else of it changes, for addresses of it are in use. See
+// https://kubernetes.io/docs/tasks/network/reconfigure-default-service-ip-ranges/.
 //
 // See https://kubernetes.io/docs/tasks/network/extend-service-ip-ranges/.
 package servicecidr
@@ -39,18 +43,22 @@ const (
 type Ranges struct {
 	*loop.Loop
 	client  client.Interface
-	rng     netip.Prefix
+	ranges  []netip.Prefix // of the primary family first
 	written controllers.Written
 
 	cidrs, serving, services client.View
 }
 
-// NewRanges wires the loop of a cluster whose services are in rng.
-func NewRanges(opts controllers.Options, rng netip.Prefix) *Ranges {
-	c := &Ranges{client: opts.Client, rng: rng.Masked(),
+// NewRanges wires the loop of a cluster whose services are in ranges: one, or one
+// of each family, the primary first.
+func NewRanges(opts controllers.Options, ranges []netip.Prefix) *Ranges {
+	c := &Ranges{client: opts.Client,
 		cidrs:    opts.Client.View(client.ServiceCIDRs, client.ViewOptions{}),
 		serving:  opts.Client.View(client.IPAddresses, client.ViewOptions{}),
 		services: opts.Client.View(client.Services, client.ViewOptions{})}
+	for _, p := range ranges {
+		c.ranges = append(c.ranges, p.Masked())
+	}
 	c.Loop = controllers.NewLoop(opts, "servicecidr", 1, c.reconcile)
 	return c
 }
@@ -66,7 +74,11 @@ func (c *Ranges) Run(ctx context.Context) error {
 	return controllers.Run(ctx, c.Loop,
 		controllers.Input{View: c.cidrs, Changed: c.changed},
 		controllers.Input{View: c.serving, Changed: gone},
-		controllers.Input{View: c.services, Changed: gone})
+		controllers.Input{View: c.services, Changed: func(old, new client.Object) {
+			if old != nil && (new == nil || !slices.Equal(addressesOf(old), addressesOf(new))) {
+				c.lookAtLeaving()
+			}
+		}})
 }
 
 func (c *Ranges) changed(old, new client.Object) {
@@ -95,7 +107,7 @@ func (c *Ranges) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, err
 		}
 		got, err := c.client.Create(ctx, client.ServiceCIDRs, &networkingv1.ServiceCIDR{
 			ObjectMeta: metav1.ObjectMeta{Name: defaultName, Finalizers: []string{finalizer}},
-			Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{c.rng.String()}}})
+			Spec:       networkingv1.ServiceCIDRSpec{CIDRs: c.texts()}})
 		return c.written.Outcome(key, c.cidrs, got, err, "create", "ServiceCIDR %s", key.Name)
 	}
 	has := slices.Contains(cidr.Finalizers, finalizer)
@@ -104,6 +116,12 @@ func (c *Ranges) reconcile(ctx context.Context, key loop.Key) (loop.Outcome, err
 		next.Finalizers = append(next.Finalizers, finalizer)
 		got, err := c.client.Update(ctx, client.ServiceCIDRs, next)
 		return c.written.Outcome(key, c.cidrs, got, err, "update", "ServiceCIDR %s", key.Name)
+	}
+	if cidr.Name == defaultName && cidr.DeletionTimestamp == nil && len(c.ranges) == 2 && slices.Equal(cidr.Spec.CIDRs, c.texts()[:1]) {
+		next := cidr.DeepCopy()
+		next.Spec.CIDRs = c.texts()
+		got, err := c.client.Update(ctx, client.ServiceCIDRs, next)
+		return c.written.Outcome(key, c.cidrs, got, err, "add the second family to", "ServiceCIDR %s", key.Name)
 	}
 	used := ""
 	if cidr.DeletionTimestamp != nil && has {
@@ -139,8 +157,20 @@ func (c *Ranges) condition(cidr *networkingv1.ServiceCIDR, used string) metav1.C
 	switch {
 	case cidr.DeletionTimestamp != nil:
 		out.Status, out.Reason, out.Message = metav1.ConditionFalse, networkingv1.ServiceCIDRReasonTerminating, "There are still IPAddresses referencing the ServiceCIDR: "+used
-	case !slices.ContainsFunc(prefixes(cidr), func(p netip.Prefix) bool { return p.Addr().Is4() }):
-		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "NotUsed", "services of this cluster have IPv4 addresses only"
+	case !slices.ContainsFunc(prefixes(cidr), c.serves):
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "NotUsed", "no Service of this cluster has addresses of its family"
+	}
+	return out
+}
+
+// serves tells of a range whether services have addresses of its family.
+func (c *Ranges) serves(p netip.Prefix) bool {
+	return slices.ContainsFunc(c.ranges, func(q netip.Prefix) bool { return p.Addr().Is4() == q.Addr().Is4() })
+}
+
+func (c *Ranges) texts() (out []string) {
+	for _, p := range c.ranges {
+		out = append(out, p.String())
 	}
 	return out
 }
