@@ -247,6 +247,28 @@ func TestServiceCIDRs(t *testing.T) {
 	}
 }
 
+// TestServiceCIDRsOfNoUse: a range of a family that the cluster is not of is
+// nobody's, and the machine may not even know that family.
+func TestServiceCIDRsOfNoUse(t *testing.T) {
+	c := newCluster(t)
+	c.Must(c.Host.Down())
+	c.Host.ClusterCIDRs, c.Host.ServiceCIDRs, c.Host.PodCIDRs = c.Host.ClusterCIDRs[:1], c.Host.ServiceCIDRs[:1], c.Host.PodCIDRs[:1]
+	c.Must(c.Host.Up())
+	c.life()
+	_, err := client.Create(t.Context(), c.client, client.ServiceCIDRs, &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"fd00:99::/112"}}})
+	c.Must(err)
+	if got := c.turn(rangesKey); got.State != loop.Converged {
+		t.Errorf("%v", got)
+	}
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V6)
+	c.Must(err)
+	for _, r := range routes {
+		if !r.Dst.IP.IsLinkLocalUnicast() {
+			t.Errorf("a cluster of IPv4 has made %v", r)
+		}
+	}
+}
+
 // wayOut is a link with a default route of each family, behind which nobody is.
 type wayOut struct {
 	c      *cluster

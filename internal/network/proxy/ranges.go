@@ -9,11 +9,12 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/network"
 	"github.com/setpoint-project/setpoint/loop"
 )
 
 // serviceRanges are those that service addresses come from: the cluster's own,
-// and those of ServiceCIDRs. A range that has addresses of pods or of this
+// and those of ServiceCIDRs that are of its families. A range that has addresses of pods or of this
 // machine is left out, and told by the name of its ServiceCIDR: what is for a
 // service range and served by nothing is refused, and so they would be.
 func (p *Proxy) serviceRanges() (ranges []netip.Prefix, unfit map[string]netip.Prefix, err error) {
@@ -22,7 +23,8 @@ func (p *Proxy) serviceRanges() (ranges []netip.Prefix, unfit map[string]netip.P
 	for _, o := range client.Listed[*networkingv1.ServiceCIDR](p.ranges, "") {
 		for _, text := range o.Spec.CIDRs {
 			r, err := netip.ParsePrefix(text)
-			if err != nil || slices.Contains(ranges, r.Masked()) {
+			ofCluster := slices.ContainsFunc(p.host.Families(), func(f network.Family) bool { return f.Has(r.Addr()) })
+			if err != nil || !ofCluster || slices.Contains(ranges, r.Masked()) {
 				continue
 			}
 			if own == nil {
