@@ -283,6 +283,9 @@ spec:
 		t.Errorf("a pod made after it has %v", podIPs(p))
 	}
 	reaches(c, "late", "http://six/", true)
+	c.Stop()
+	c.Setpoint("down")
+	gone(t, c.Dir)
 }
 
 // testDualPolicies: a policy holds for each family, and one that names a range

@@ -56,7 +56,7 @@ func left(dir string) (found []string) {
 			add("link %s", l.Name)
 		}
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{}, netlink.RT_FILTER_TABLE)
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return failed(err)
 	}
@@ -99,8 +99,10 @@ func rangesOf(state []byte) (ranges []*net.IPNet) {
 	}
 	for _, v := range s {
 		text, _ := v.(string)
-		if _, n, err := net.ParseCIDR(text); err == nil {
-			ranges = append(ranges, n)
+		for one := range strings.SplitSeq(text, ",") {
+			if _, n, err := net.ParseCIDR(one); err == nil {
+				ranges = append(ranges, n)
+			}
 		}
 	}
 	return ranges
