@@ -25,7 +25,7 @@ func makePod(change ...func(*corev1.Pod)) *corev1.Pod {
 
 // run takes the pod to where it runs.
 func run(p *corev1.Pod) {
-	if st := running(p, "10.0.0.1", "10.1.0.1", now); st != nil {
+	if st := running(p, []string{"10.0.0.1"}, []string{"10.1.0.1"}, now); st != nil {
 		p.Status = *st
 	}
 }

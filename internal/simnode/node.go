@@ -43,7 +43,7 @@ func (s *Nodes) lookAtNode(ctx context.Context, key loop.Key) (loop.Outcome, err
 	case node == nil && b.made:
 		return s.observed(key, loop.WaitFor("Node "+key.Name, "the node was deleted; it comes back at the next start"), nil)
 	case node == nil:
-		_, err := s.opts.Client.Create(ctx, client.Nodes, s.newNode(b.index, time.Now()))
+		_, err := s.opts.Client.Create(ctx, client.Nodes, s.newNode(b.index, nil, time.Now()))
 		if apierrors.IsAlreadyExists(err) {
 			err = nil // the view shows it soon
 		}
@@ -56,7 +56,7 @@ func (s *Nodes) lookAtNode(ctx context.Context, key loop.Key) (loop.Outcome, err
 	}
 	now := time.Now()
 	if !s.posted(node, now) {
-		if status := nodeStatus(node, s.newNode(b.index, now), now); status != nil {
+		if status := nodeStatus(node, s.newNode(b.index, node.Spec.PodCIDRs, now), now); status != nil {
 			_, err := s.opts.Client.Update(ctx, client.Nodes, status, "status")
 			return s.observed(key, loop.Acted("wrote the node's status"), err)
 		}
@@ -118,9 +118,9 @@ func (s *Nodes) writeLease(ctx context.Context, b *beat, node *corev1.Node, now 
 	return err
 }
 
-// newNode is the node as it registers.
-func (s *Nodes) newNode(i int, now time.Time) *corev1.Node {
-	name, address := s.nodeName(i), s.addresses.ofNode(i)
+// newNode is the node as it registers, or as it is with these ranges.
+func (s *Nodes) newNode(i int, cidrs []string, now time.Time) *corev1.Node {
+	name := s.nodeName(i)
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
@@ -128,7 +128,7 @@ func (s *Nodes) newNode(i int, now time.Time) *corev1.Node {
 		}, Annotations: map[string]string{localpath.FolderAnnotation: volumesFolder}},
 		Status: corev1.NodeStatus{
 			Capacity: s.amounts.DeepCopy(), Allocatable: s.amounts.DeepCopy(),
-			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: name}},
+			Addresses: s.nodeAddresses(i, cidrs),
 			NodeInfo: corev1.NodeSystemInfo{
 				MachineID: name, SystemUUID: name, BootID: name, OperatingSystem: "linux", Architecture: "amd64",
 				KubeletVersion: s.opts.Version, OSImage: "Setpoint simulated node", KernelVersion: "none", ContainerRuntimeVersion: "sim://1",
@@ -140,6 +140,13 @@ func (s *Nodes) newNode(i int, now time.Time) *corev1.Node {
 		node.Labels[k] = v
 	}
 	return node
+}
+
+func (s *Nodes) nodeAddresses(i int, cidrs []string) (out []corev1.NodeAddress) {
+	for _, ip := range s.addresses.ofNode(i, cidrs) {
+		out = append(out, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+	}
+	return append(out, corev1.NodeAddress{Type: corev1.NodeHostName, Address: s.nodeName(i)})
 }
 
 func conditions(now time.Time) []corev1.NodeCondition {
@@ -159,7 +166,7 @@ func conditions(now time.Time) []corev1.NodeCondition {
 // without making a status to compare with.
 func (s *Nodes) posted(node *corev1.Node, now time.Time) bool {
 	st := &node.Status
-	if len(st.Conditions) != 4 || st.NodeInfo.KubeletVersion != s.opts.Version || len(st.Addresses) != 2 || len(st.Capacity) != 4 || len(st.Allocatable) != 4 {
+	if len(st.Conditions) != 4 || st.NodeInfo.KubeletVersion != s.opts.Version || !addressed(st.Addresses, node.Spec.PodCIDRs) || len(st.Capacity) != 4 || len(st.Allocatable) != 4 {
 		return false
 	}
 	for name, q := range s.amounts {

@@ -3,6 +3,7 @@ package simnode
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,8 +17,8 @@ func TestNodeStatus(t *testing.T) {
 	if err := opts.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	s := &Nodes{opts: opts, amounts: opts.amounts(), addresses: newAddresses(netip.MustParsePrefix(opts.Addresses))}
-	node := s.newNode(2, now)
+	s := &Nodes{opts: opts, amounts: opts.amounts(), addresses: newPlaces(netip.MustParsePrefix(opts.Addresses))}
+	node := s.newNode(2, nil, now)
 	if node.Name != "sim-2" || node.Labels["zone"] != "a" || node.Status.Addresses[0].Address != "198.18.0.3" {
 		t.Errorf("node %+v", node)
 	}
@@ -33,11 +34,20 @@ func TestNodeStatus(t *testing.T) {
 	} {
 		n := node.DeepCopy()
 		change(n)
-		if got := nodeStatus(n, s.newNode(2, now), now); s.posted(n, now) != (got == nil) {
+		if got := nodeStatus(n, s.newNode(2, nil, now), now); s.posted(n, now) != (got == nil) {
 			t.Errorf("node %d: posted differs from nodeStatus: %+v", i, got)
 		}
 	}
-	at := func(d time.Duration) *corev1.Node { return s.newNode(2, now.Add(d)) }
+	for _, cidrs := range [][]string{nil, {"10.1.2.0/24"}, {"fd00:1::/64"}, {"10.1.2.0/24", "fd00:1::/64"}, {"fd00:1::/64", "10.1.2.0/24"}} {
+		for _, had := range [][]string{nil, cidrs} {
+			n := s.newNode(2, had, now)
+			n.Spec.PodCIDRs = cidrs
+			if got := nodeStatus(n, s.newNode(2, cidrs, now), now); s.posted(n, now) != (got == nil) {
+				t.Errorf("addresses for %v, ranges %v: posted %t, and nodeStatus has %v", had, cidrs, got != nil, got)
+			}
+		}
+	}
+	at := func(d time.Duration) *corev1.Node { return s.newNode(2, nil, now.Add(d)) }
 	if got := nodeStatus(node, at(statusEvery-1), now.Add(statusEvery-1)); got != nil {
 		t.Errorf("too early: %+v", got.Status)
 	}
@@ -66,6 +76,38 @@ func TestOptions(t *testing.T) {
 	for _, opts := range []Options{{CPU: "many"}, {Memory: "1Q!"}, {Addresses: "here"}} {
 		if err := opts.Validate(); err == nil {
 			t.Errorf("%+v passed", opts)
+		}
+	}
+}
+
+// TestFamilies: nodes and pods have addresses of the families of the node's
+// ranges, in their order, and a pod keeps those that it has.
+func TestFamilies(t *testing.T) {
+	for _, test := range []struct{ cidrs, had, host, pod string }{
+		{"", "", "198.18.0.3", "198.19.0.2"},
+		{"10.1.2.0/24", "", "198.18.0.3", "10.1.2.2"},
+		{"fd00:1::/64", "", "2001:2::3", "fd00:1::2"},
+		{"10.1.2.0/24,fd00:1::/64", "", "198.18.0.3,2001:2::3", "10.1.2.2,fd00:1::2"},
+		{"fd00:1::/64,10.1.2.0/24", "fd00:1::9,10.1.2.7", "2001:2::3,198.18.0.3", "fd00:1::9,10.1.2.7"},
+		{"10.1.2.0/24,fd00:1::/64", "10.1.2.7", "198.18.0.3,2001:2::3", "10.1.2.7,fd00:1::2"},
+		{"10.1.2.0/24,fd00:1::/127", "", "198.18.0.3,2001:2::3", "fd00:1::/127 is full"},
+	} {
+		split := func(text string) []string { return strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) }
+		p := newPlaces(netip.MustParsePrefix("198.18.0.0/15"))
+		if got := strings.Join(p.ofNode(2, split(test.cidrs)), ","); got != test.host {
+			t.Errorf("%s: the node has %s, want %s", test.cidrs, got, test.host)
+		}
+		ips, full := p.ofPod(loop.Key{Name: "a"}, split(test.cidrs), podIPs(split(test.had)))
+		got := strings.Join(ips, ",")
+		if full != "" {
+			got = full + " is full"
+		}
+		if got != test.pod {
+			t.Errorf("%s: the pod has %s, want %s", test.cidrs, got, test.pod)
+		}
+		p.release(loop.Key{Name: "a"})
+		if left := len(p.ipv4.taken) + len(p.ipv6.taken); left > 0 {
+			t.Errorf("%s: %d addresses are not given back", test.cidrs, left)
 		}
 	}
 }

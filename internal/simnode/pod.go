@@ -40,14 +40,15 @@ func (s *Nodes) lookAtPod(ctx context.Context, key loop.Key) (loop.Outcome, erro
 	if readyStatus(node) != corev1.ConditionTrue {
 		return loop.WaitFor("Node "+node.Name, "the node has to say that it is back first"), nil
 	}
-	hostIP := s.addresses.ofNode(s.beat(node.Name).index)
-	podIP := hostIP
+	host := s.addresses.ofNode(s.beat(node.Name).index, node.Spec.PodCIDRs)
+	own := host
 	if !pod.Spec.HostNetwork && !ended(pod) && pod.DeletionTimestamp == nil {
-		if podIP = s.addresses.ofPod(key, node.Spec.PodCIDR, pod.Status.PodIP); podIP == "" {
-			return loop.WaitFor("Node "+node.Name, "its range %s has no address left", node.Spec.PodCIDR).In(time.Second), nil
+		var full string
+		if own, full = s.addresses.ofPod(key, node.Spec.PodCIDRs, pod.Status.PodIPs); own == nil {
+			return loop.WaitFor("Node "+node.Name, "its range %s has no address left", full).In(time.Second), nil
 		}
 	}
-	next := podStep(pod, hostIP, podIP, time.Now())
+	next := podStep(pod, host, own, time.Now())
 	switch {
 	case next.remove:
 		return loop.Done(), gone(s.opts.Client.Delete(ctx, client.Pods, key.Namespace, key.Name, metav1.DeleteOptions{
@@ -71,7 +72,7 @@ func gone(err error) error {
 }
 
 // podStep decides what is next for a pod on a node that is alive.
-func podStep(pod *corev1.Pod, hostIP, podIP string, now time.Time) step {
+func podStep(pod *corev1.Pod, host, own []string, now time.Time) step {
 	if pod.DeletionTimestamp != nil {
 		switch {
 		case len(pod.Finalizers) > 0 && !ended(pod):
@@ -85,8 +86,8 @@ func podStep(pod *corev1.Pod, hostIP, podIP string, now time.Time) step {
 	if ended(pod) {
 		return step{}
 	}
-	if !steady(pod, hostIP, podIP) {
-		if want := running(pod, hostIP, podIP, now); want != nil {
+	if !steady(pod, host, own) {
+		if want := running(pod, host, own, now); want != nil {
 			return step{status: want, what: "started the containers"}
 		}
 	}
@@ -126,9 +127,9 @@ func startedAt(pod *corev1.Pod) time.Time {
 
 // steady tells of most pods that run that running has nothing to write for
 // them, without making a status to compare with.
-func steady(pod *corev1.Pod, hostIP, podIP string) bool {
+func steady(pod *corev1.Pod, host, own []string) bool {
 	st := &pod.Status
-	if st.Phase != corev1.PodRunning || st.HostIP != hostIP || st.PodIP != podIP || st.ObservedGeneration != pod.Generation ||
+	if st.Phase != corev1.PodRunning || !at(st, host, own) || st.ObservedGeneration != pod.Generation ||
 		pod.Annotations[NotReady] != "" || len(pod.Spec.ReadinessGates) > 0 || len(pod.Spec.InitContainers) > 0 ||
 		len(st.ContainerStatuses) != len(pod.Spec.Containers) {
 		return false
@@ -152,7 +153,7 @@ func steady(pod *corev1.Pod, hostIP, podIP string) bool {
 }
 
 // running returns the status of a pod that runs, or nil if it is that already.
-func running(pod *corev1.Pod, hostIP, podIP string, now time.Time) *corev1.PodStatus {
+func running(pod *corev1.Pod, host, own []string, now time.Time) *corev1.PodStatus {
 	st := pod.Status.DeepCopy()
 	changed := st.Phase != corev1.PodRunning
 	st.Phase = corev1.PodRunning
@@ -160,9 +161,9 @@ func running(pod *corev1.Pod, hostIP, podIP string, now time.Time) *corev1.PodSt
 		at := metav1.NewTime(now).Rfc3339Copy()
 		st.StartTime = &at
 	}
-	st.HostIP, st.HostIPs = hostIP, []corev1.HostIP{{IP: hostIP}}
-	st.PodIP, st.PodIPs = podIP, []corev1.PodIP{{IP: podIP}}
-	changed = changed || pod.Status.HostIP != hostIP || pod.Status.PodIP != podIP || st.ObservedGeneration != pod.Generation
+	st.HostIP, st.HostIPs = host[0], hostIPs(host)
+	st.PodIP, st.PodIPs = own[0], podIPs(own)
+	changed = changed || !at(&pod.Status, host, own) || st.ObservedGeneration != pod.Generation
 	st.ObservedGeneration = pod.Generation
 	ready := pod.Annotations[NotReady] != "true"
 	var c1, c2 bool

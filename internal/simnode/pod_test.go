@@ -41,7 +41,7 @@ func TestPodSteps(t *testing.T) {
 		{name: "held after its end", pod: makePod(run, hold, deleted(0), end)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := podStep(test.pod, "10.0.0.1", "10.1.0.1", now.Add(test.at))
+			got := podStep(test.pod, []string{"10.0.0.1"}, []string{"10.1.0.1"}, now.Add(test.at))
 			if got.what != test.what || got.wait != test.wait {
 				t.Fatalf("got %q, wait %s; want %q, wait %s", got.what, got.wait, test.what, test.wait)
 			}
@@ -72,7 +72,7 @@ func TestRunningIsWrittenOnce(t *testing.T) {
 	if p.Status.HostIP != "10.0.0.1" || p.Status.PodIP != "10.1.0.1" || p.Status.StartTime == nil {
 		t.Errorf("status %+v", p.Status)
 	}
-	if again := running(p, "10.0.0.1", "10.1.0.1", now.Add(time.Hour)); again != nil {
+	if again := running(p, []string{"10.0.0.1"}, []string{"10.1.0.1"}, now.Add(time.Hour)); again != nil {
 		t.Errorf("written again:\n%s", cmp.Diff(p.Status, *again))
 	}
 }
@@ -119,7 +119,7 @@ func TestSteadyIsRunning(t *testing.T) {
 	}
 	for i, change := range break1 {
 		p := makePod(run, change)
-		if got := running(p, "10.0.0.1", "10.1.0.1", now); steady(p, "10.0.0.1", "10.1.0.1") != (got == nil) {
+		if got := running(p, []string{"10.0.0.1"}, []string{"10.1.0.1"}, now); steady(p, []string{"10.0.0.1"}, []string{"10.1.0.1"}) != (got == nil) {
 			t.Errorf("pod %d: steady differs from running:\n%+v", i, got)
 		}
 	}

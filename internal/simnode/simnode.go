@@ -130,7 +130,7 @@ type Nodes struct {
 	nodeLoop    *loop.Loop
 	podLoop     *loop.Loop
 	keeper      *localpath.Keeper
-	addresses   *addresses
+	addresses   places
 	amounts     corev1.ResourceList // that each node has
 
 	mu    sync.Mutex
@@ -146,7 +146,7 @@ func New(opts Options) (*Nodes, error) {
 		opts:      opts,
 		nodes:     opts.Client.View(client.Nodes, client.ViewOptions{}),
 		pods:      opts.Client.View(client.Pods, client.ViewOptions{}),
-		addresses: newAddresses(netip.MustParsePrefix(opts.Addresses)),
+		addresses: newPlaces(netip.MustParsePrefix(opts.Addresses)),
 		known:     make(map[string]*beat, opts.Count),
 		amounts:   opts.amounts(),
 	}
@@ -198,7 +198,7 @@ func (s *Nodes) nodeChanged(old, new client.Object) {
 		return
 	}
 	before, _ := old.(*corev1.Node)
-	if before != nil && silent(before) == silent(node) && before.Spec.PodCIDR == node.Spec.PodCIDR && readyStatus(before) == readyStatus(node) {
+	if before != nil && silent(before) == silent(node) && slices.Equal(before.Spec.PodCIDRs, node.Spec.PodCIDRs) && readyStatus(before) == readyStatus(node) {
 		return // our own heartbeat, most likely
 	}
 	s.nodeLoop.Look(loop.Key{Name: node.Name})
