@@ -2,6 +2,8 @@ package kubelet
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -23,22 +25,7 @@ const sweepEvery = time.Minute
 func (k *Kubelet) sweep(ctx context.Context) {
 	for {
 		if found, err := k.list(ctx); err == nil {
-			for uid := range k.leftovers() {
-				if found[uid] != nil || k.known(uid) {
-					continue
-				}
-				if err := k.devices.Unprepare(ctx, uid); err != nil {
-					k.opts.Logger.Warn("orphaned devices stay", "pod", uid, "error", err)
-				}
-				if err := k.volumes.Unmount(ctx, uid); err != nil {
-					k.opts.Logger.Warn("orphaned volumes stay", "pod", uid, "error", err)
-				}
-				if k.cgroups != nil {
-					if err := k.cgroups.Remove(uid); err != nil {
-						k.opts.Logger.Warn("orphaned group stays", "pod", uid, "error", err)
-					}
-				}
-			}
+			k.clear(ctx, func(uid types.UID) bool { return found[uid] != nil || k.known(uid) })
 		}
 		select {
 		case <-ctx.Done():
@@ -46,6 +33,47 @@ func (k *Kubelet) sweep(ctx context.Context) {
 		case <-time.After(sweepEvery):
 		}
 	}
+}
+
+// ofOrphans is the namespace of gaps that are about what pods have left, which
+// no namespace is called.
+const ofOrphans = "/orphaned"
+
+// clear takes away what is left of pods that are not known. What stays is a gap,
+// under the pod's uid, until it is gone.
+func (k *Kubelet) clear(ctx context.Context, known func(types.UID) bool) {
+	stays := map[loop.Key]bool{}
+	for uid := range k.leftovers() {
+		if known(uid) {
+			continue
+		}
+		if err := k.remove(ctx, uid); err != nil && ctx.Err() == nil {
+			key := loop.Key{Namespace: ofOrphans, Name: string(uid)}
+			stays[key] = true
+			k.opts.Logger.Warn("what a pod has left stays", "pod", uid, "error", err)
+			k.observe(key, loop.Outcome{}, err, 0)
+		}
+	}
+	if ctx.Err() == nil {
+		k.gaps.keep(ofOrphans, stays)
+	}
+}
+
+// remove takes away all that is left of a pod.
+func (k *Kubelet) remove(ctx context.Context, uid types.UID) error {
+	var errs []error
+	if err := k.devices.Unprepare(ctx, uid); err != nil {
+		errs = append(errs, fmt.Errorf("orphaned devices: %w", err))
+	}
+	if err := k.volumes.Unmount(ctx, uid); err != nil {
+		errs = append(errs, fmt.Errorf("orphaned volumes: %w", err))
+	}
+	if k.cgroups != nil {
+		if err := k.cgroups.Remove(uid); err != nil {
+			errs = append(errs, fmt.Errorf("orphaned group: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (k *Kubelet) leftovers() map[types.UID]bool {
@@ -89,6 +117,17 @@ func (g *gaps) forget(key loop.Key) {
 	delete(g.known, key)
 }
 
+// keep forgets the gaps of a namespace that are no more.
+func (g *gaps) keep(namespace string, still map[loop.Key]bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for key := range g.known {
+		if key.Namespace == namespace && !still[key] {
+			delete(g.known, key)
+		}
+	}
+}
+
 func (k *Kubelet) observe(key loop.Key, o loop.Outcome, err error, took time.Duration) {
 	g := loop.Gap{Loop: "kubelet", Key: key, State: o.State, On: o.On, Reason: o.Reason, Since: time.Now()}
 	if err != nil {
@@ -109,7 +148,8 @@ func (k *Kubelet) observe(key loop.Key, o loop.Outcome, err error, took time.Dur
 // Name of the loop.
 func (k *Kubelet) Name() string { return "kubelet" }
 
-// Gaps lists the pods that are not as claimed, and the node itself while it is
+// Gaps lists the pods that are not as claimed, what pods that are gone have left,
+// what drivers are asked for in vain, and the node itself while it is
 // not ready: calls to a runtime that hangs come back to no pod's worker.
 func (k *Kubelet) Gaps() []loop.Gap {
 	k.gaps.mu.Lock()
@@ -121,5 +161,5 @@ func (k *Kubelet) Gaps() []loop.Gap {
 	for _, g := range k.gaps.known {
 		out = append(out, g)
 	}
-	return append(out, k.csi.Gaps()...)
+	return append(append(out, k.csi.Gaps()...), k.devices.Gaps()...)
 }

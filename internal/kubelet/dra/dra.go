@@ -41,6 +41,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/loop"
 )
 
 // Options of a Manager.
@@ -61,6 +62,7 @@ type Manager struct {
 	ended     bool                  // guarded by mu
 	drivers   map[string]*driver    // guarded by mu; by name
 	claims    map[types.UID]*record // guarded by mu, and each record by its own lock
+	left      *loop.Gap             // guarded by mu; see stay
 }
 
 // New makes a Manager that knows what the one before it wrote down.

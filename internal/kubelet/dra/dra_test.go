@@ -26,6 +26,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/plugin"
+	"github.com/setpoint-project/setpoint/loop"
 )
 
 // gadgets is a driver: it prepares by noting the claim.
@@ -424,6 +425,63 @@ func TestSlices(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// What keeps the slices of a driver that is gone is told, since when, until they
+// are removed.
+func TestSlicesStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refusing := &refusing{Interface: apitest.New(t, apitest.Options{}).Client("system:node:n1"), why: errors.New("not today")}
+		m, err := New(Options{Node: "n1", Client: refusing, Root: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); m.Run(ctx) }()
+		start := time.Now()
+		time.Sleep(absence - time.Second)
+		if gaps := m.Gaps(); len(gaps) != 0 {
+			t.Errorf("before it looks it has %v", gaps)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		gaps := m.Gaps()
+		if len(gaps) != 1 || gaps[0].State != loop.Failing || !gaps[0].Since.Equal(start.Add(absence)) || !strings.HasSuffix(gaps[0].Reason, "that are gone: not today") {
+			t.Errorf("got %v", gaps)
+		}
+		refusing.set(nil)
+		time.Sleep(again)
+		synctest.Wait()
+		if gaps := m.Gaps(); len(gaps) != 0 {
+			t.Errorf("afterwards it has %v", gaps)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// refusing answers lists with why, while it is set.
+type refusing struct {
+	client.Interface
+	mu  sync.Mutex
+	why error // guarded by mu
+}
+
+func (r *refusing) set(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.why = why
+}
+
+func (r *refusing) List(ctx context.Context, res client.Resource, namespace string, opts metav1.ListOptions) ([]client.Object, string, error) {
+	r.mu.Lock()
+	why := r.why
+	r.mu.Unlock()
+	if why != nil {
+		return nil, "", why
+	}
+	return r.Interface.List(ctx, res, namespace, opts)
 }
 
 // A driver that is killed leaves its socket: it counts as absent all the same.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/loop"
 )
 
 const (
@@ -28,7 +29,11 @@ func (m *Manager) Run(ctx context.Context) {
 	for {
 		gone, next := m.gone()
 		if now := time.Now(); !due.IsZero() && !now.Before(due) || len(gone) > 0 {
-			if err := m.removeSlices(ctx); err == nil {
+			err := m.removeSlices(ctx)
+			if ctx.Err() == nil {
+				m.stay(err)
+			}
+			if err == nil {
 				due = time.Time{}
 				m.forget(gone)
 				continue
@@ -50,6 +55,32 @@ func (m *Manager) Run(ctx context.Context) {
 		case <-timer:
 		}
 	}
+}
+
+// stay takes down why slices of drivers that are gone are there still; nil: they
+// are not.
+func (m *Manager) stay(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err == nil:
+		m.left = nil
+	case m.left == nil:
+		m.left = &loop.Gap{Loop: "dra", Key: loop.Key{Name: m.opts.Node}, State: loop.Failing, Since: time.Now()}
+		fallthrough
+	default:
+		m.left.Reason = "remove the ResourceSlices of drivers that are gone: " + err.Error()
+	}
+}
+
+// Gaps says what keeps slices of drivers that are gone.
+func (m *Manager) Gaps() []loop.Gap {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left == nil {
+		return nil
+	}
+	return []loop.Gap{*m.left}
 }
 
 // gone are the drivers that have been away for too long, and when the next
