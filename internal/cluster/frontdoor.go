@@ -53,7 +53,7 @@ func (c *controlPlane) openServer() error {
 	if err != nil {
 		return err
 	}
-	roles := &authz.Builtin{Nodes: &authz.Nodes{PodsOn: c.podsOn, VolumeOf: c.volumeOf}}
+	roles := &authz.Builtin{Nodes: &authz.Nodes{PodsOn: c.podsOn, VolumeOf: c.volumeOf, AttachedTo: c.attachedTo}}
 	rbac := &authz.RBAC{View: func(res client.Resource) client.View { return c.self().View(res, client.ViewOptions{}) }}
 	authorizer := authz.Union{roles, reporters{}, rbac}
 	rules := authz.All{roles, rbac}

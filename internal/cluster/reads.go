@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,6 +89,14 @@ func (c *controlPlane) volumeOf(namespace, claim string) *corev1.PersistentVolum
 		return v
 	}
 	return nil
+}
+
+// attachedTo is the node that a VolumeAttachment is for; "": there is none.
+func (c *controlPlane) attachedTo(name string) string {
+	if a := client.In[*storagev1.VolumeAttachment](c.self().View(client.VolumeAttachments, client.ViewOptions{}), "", name); a != nil {
+		return a.Spec.NodeName
+	}
+	return ""
 }
 
 // self is the API server's own client, for what stands in the request path.

@@ -69,6 +69,10 @@ func builtin() *Builtin {
 			}
 			return nil
 		},
+		AttachedTo: func(name string) string {
+			node, _ := strings.CutPrefix(name, "to-")
+			return node
+		},
 		VolumeOf: func(namespace, claim string) *corev1.PersistentVolume {
 			if namespace != "web" || claim != "data" {
 				return nil
@@ -231,8 +235,14 @@ func TestNode(t *testing.T) {
 		{"watch secrets storage/expand", true, ""},
 		{"get secrets storage/attach", false, "no relationship"},
 		{"get secrets web/stage", false, "no relationship"},
-		{"get volumeattachments.storage.k8s.io x", true, ""},
-		{"update volumeattachments.storage.k8s.io x", false, ""},
+		{"get volumeattachments.storage.k8s.io to-n1", true, ""},
+		{"get volumeattachments.storage.k8s.io to-n2", false, "no relationship"},
+		{"get volumeattachments.storage.k8s.io none", false, "no relationship"},
+		{"list volumeattachments.storage.k8s.io", false, "can only get"},
+		{"update volumeattachments.storage.k8s.io to-n1", false, "can only get"},
+		{"get csinodes.storage.k8s.io n2", false, "CSINode of its own"},
+		{"delete csinodes.storage.k8s.io n2", false, "CSINode of its own"},
+		{"create csinodes.storage.k8s.io", true, ""},
 		{"update csinodes.storage.k8s.io n1", true, ""},
 		{"list resourceslices.resource.k8s.io", true, ""},
 		{"delete resourceslices.resource.k8s.io s", true, ""},

@@ -26,6 +26,9 @@ type Nodes struct {
 	// What its driver needs in secrets its node may read. nil: no secret is read
 	// for the sake of a volume.
 	VolumeOf func(namespace, claim string) *corev1.PersistentVolume
+	// AttachedTo is the node that a VolumeAttachment is for; "": there is no such
+	// attachment. nil: no node reads any.
+	AttachedTo func(attachment string) (node string)
 }
 
 // nodeRules are what every kubelet may do.
@@ -50,7 +53,6 @@ var nodeRules = []Rule{
 	{Verbs: read, Groups: []string{"node.k8s.io"}, Resources: []string{"runtimeclasses"}},
 	{Verbs: read, Groups: []string{"storage.k8s.io"}, Resources: []string{"csidrivers"}},
 	{Verbs: []string{"get", "create", "update", "patch", "delete"}, Groups: []string{"storage.k8s.io"}, Resources: []string{"csinodes"}},
-	{Verbs: []string{"get"}, Groups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}},
 	// Upstream's may publish devices for its drivers as well; drivers have
 	// identities of their own.
 	{Verbs: []string{"get", "list", "watch", "delete"}, Groups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}},
@@ -76,11 +78,14 @@ func NodeOf(u *authn.User) (string, bool) { return nodeOf(u) }
 func (n *Nodes) authorize(_ context.Context, node string, a *Attributes) (bool, string) {
 	for i := range nodeRules {
 		if nodeRules[i].Allows(a) {
-			return n.ownLease(node, a)
+			return n.own(node, a)
 		}
 	}
 	if !a.IsResource {
 		return false, ""
+	}
+	if a.Group == "storage.k8s.io" && a.Resource == "volumeattachments" {
+		return n.related(node, a, []string{"get"}, "")
 	}
 	if a.Group == "resource.k8s.io" && a.Resource == "resourceclaims" {
 		return n.related(node, a, []string{"get"}, "")
@@ -105,11 +110,17 @@ func (n *Nodes) authorize(_ context.Context, node string, a *Attributes) (bool, 
 	return false, ""
 }
 
-// ownLease keeps kubelets from each other's leases. The name of a lease that
+// own keeps kubelets from each other's leases and CSINodes. The name of one that
 // is being created is not known here; NodeRestriction looks at that.
-func (n *Nodes) ownLease(node string, a *Attributes) (bool, string) {
-	if a.Resource == "leases" && a.Name != "" && a.Name != node {
+func (n *Nodes) own(node string, a *Attributes) (bool, string) {
+	if a.Name == "" || a.Name == node {
+		return true, ""
+	}
+	switch a.Resource {
+	case "leases":
 		return false, fmt.Sprintf("node %q may only access the node lease of its own", node)
+	case "csinodes":
+		return false, fmt.Sprintf("node %q may only access the CSINode of its own", node)
 	}
 	return true, ""
 }
@@ -124,7 +135,11 @@ func (n *Nodes) related(node string, a *Attributes, verbs []string, sub string) 
 	if a.Name == "" {
 		return false, "No Object name found"
 	}
-	if n.PodsOn != nil {
+	if a.Resource == "volumeattachments" {
+		if n.AttachedTo != nil && n.AttachedTo(a.Name) == node {
+			return true, ""
+		}
+	} else if n.PodsOn != nil {
 		for _, pod := range n.PodsOn(node) {
 			if n.names(pod, a) || a.Resource == "secrets" && n.volumeNames(pod, a) {
 				return true, ""
