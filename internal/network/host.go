@@ -263,22 +263,20 @@ func forward(f Family) error {
 	return sysctl{"net/ipv6/conf/all/forwarding", "1"}.set()
 }
 
-// keepAdvertised lets links that have a route from a router's advertisement
-// take further ones: who forwards does not, unless he is told to, and would
-// lose that route when its time is over.
+// keepAdvertised lets links that take routers' advertisements go on doing so: who
+// begins to forward does not, unless he is told to, and would lose his way out
+// when the time of the last one is over. A link that forwards already is left
+// alone: it takes none, or was told to.
 func keepAdvertised() error {
-	routes, err := netlink.RouteListFiltered(unix.AF_INET6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+	links, err := netlink.LinkList()
 	if err != nil {
-		return fmt.Errorf("network: list routes: %w", err)
+		return fmt.Errorf("network: links: %w", err)
 	}
-	for _, r := range routes {
-		link, err := netlink.LinkByIndex(r.LinkIndex)
-		if err != nil {
-			continue // gone meanwhile
-		}
-		accept := sysctl{"net/ipv6/conf/" + link.Attrs().Name + "/accept_ra", "1"}
-		if had, err := accept.get(); err != nil || had != accept.value {
-			continue // some program does it, and not the kernel
+	for _, link := range links {
+		conf := "net/ipv6/conf/" + link.Attrs().Name
+		accept, forwarding := sysctl{conf + "/accept_ra", "1"}, sysctl{conf + "/forwarding", "0"}
+		if !accept.is() || !forwarding.is() {
+			continue
 		}
 		accept.value = "2"
 		if err := accept.set(); err != nil {
@@ -313,6 +311,12 @@ func (s sysctl) get() (string, error) {
 		return "", fmt.Errorf("network: %w", err)
 	}
 	return strings.TrimSpace(string(had)), nil
+}
+
+// is tells whether the setting is there, and set so.
+func (s sysctl) is() bool {
+	had, err := s.get()
+	return err == nil && had == s.value
 }
 
 func (s sysctl) set() error {

@@ -188,33 +188,29 @@ func wayOut(t *testing.T, addr, router string, protocol int) netlink.Link {
 	return link
 }
 
-// TestKeepAdvertised: a machine that has its way out from a router keeps it when
-// it begins to forward; what else is set of advertisements is left as it is.
+// TestKeepAdvertised: a machine that hears from routers where its ways out are
+// goes on hearing it when it begins to forward; what else is set of advertisements
+// is left as it is.
 func TestKeepAdvertised(t *testing.T) {
 	machine(t)
-	set := map[string]string{}
-	for name, c := range map[string]struct {
-		addr     string
-		protocol int
-		had      string
-		want     string
-	}{
-		"advertised":            {"2001:db8:1::1/64", unix.RTPROT_RA, "1", "2"},
-		"a program listens":     {"2001:db8:22::1/64", unix.RTPROT_RA, "0", "0"},
-		"set up by hand":        {"2001:db8:333::1/64", unix.RTPROT_STATIC, "1", "1"},
-		"set to take it anyway": {"2001:db8:4444::1/64", unix.RTPROT_RA, "2", "2"},
-	} {
-		router := strings.Replace(c.addr, "::1/64", "::fe", 1)
-		link := wayOut(t, c.addr, router, c.protocol)
-		accept := sysctl{"net/ipv6/conf/" + link.Attrs().Name + "/accept_ra", c.had}
-		must(t, accept.set())
-		set[accept.name+" ("+name+")"] = c.want
+	cases := map[string]struct{ accept, forwarding, want string }{
+		"heard":         {"1", "0", "2"},
+		"byprogram":     {"0", "0", "0"},
+		"heardanyway":   {"2", "0", "2"},
+		"routeritself":  {"1", "1", "1"},
+		"routerlistens": {"2", "1", "2"},
 	}
-	must(t, (&Host{Config: dual}).Up())
-	for name, want := range set {
-		path, _, _ := strings.Cut(name, " ")
-		if got, err := (sysctl{name: path}).get(); err != nil || got != want {
-			t.Errorf("%s is %s, want %s (%v)", name, got, want, err)
+	for name, c := range cases {
+		must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: "f" + name}))
+		must(t, sysctl{"net/ipv6/conf/" + name + "/accept_ra", c.accept}.set())
+		must(t, sysctl{"net/ipv6/conf/" + name + "/forwarding", c.forwarding}.set())
+	}
+	for range 2 { // the second time all of them forward
+		must(t, (&Host{Config: dual}).Up())
+		for name, c := range cases {
+			if got, err := (sysctl{name: "net/ipv6/conf/" + name + "/accept_ra"}).get(); err != nil || got != c.want {
+				t.Errorf("%s: accept_ra is %s, want %s (%v)", name, got, c.want, err)
+			}
 		}
 	}
 }

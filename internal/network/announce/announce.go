@@ -23,6 +23,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -114,7 +115,29 @@ func (l *Loop) Run(ctx context.Context) error {
 			}
 		}
 	})()
+	var following sync.WaitGroup
+	following.Go(func() { l.follow(ctx, func() { l.loop.Look(only) }) })
+	defer following.Wait()
 	return l.loop.Run(ctx)
+}
+
+// follow looks whenever a link gets or loses an address of IPv6, until ctx ends:
+// one that has come to reach the pool is to have the pool's addresses, and one
+// that was down has lost all it had. It looks once it follows.
+func (l *Loop) follow(ctx context.Context, look func()) {
+	for ctx.Err() == nil {
+		changes := make(chan netlink.AddrUpdate)
+		if err := netlink.AddrSubscribe(changes, ctx.Done()); err != nil {
+			l.opts.Logger.Warn("cannot follow the addresses of links", "error", err)
+			return
+		}
+		look()
+		for c := range changes { // ends when too many came at once, too
+			if ip, _ := netip.AddrFromSlice(c.LinkAddress.IP); ip.Is6() && !ip.Is4In6() && ip.IsGlobalUnicast() {
+				look()
+			}
+		}
+	}
 }
 
 func local(svc *corev1.Service) bool {

@@ -3,9 +3,12 @@ package announce
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,6 +135,13 @@ func testAddresses(t *testing.T, f network.Family) {
 	look(address)
 	mustReach(t, f, inFar, address)
 	look(address)
+	must(t, netlink.LinkSetDown(lan))
+	must(t, netlink.LinkSetUp(lan))
+	if f == network.IPv6 { // the kernel has taken all that it had
+		giveAddr(t, lan, networktest.Text(f, "192.0.2.1/24"))
+	}
+	look(address)
+	mustReach(t, f, inFar, address)
 
 	must(t, c.Delete(t.Context(), client.Services, "default", "web", metav1.DeleteOptions{}))
 	look()
@@ -156,6 +166,37 @@ func mustReach(t *testing.T, f network.Family, inFar func(func()), address strin
 		}
 		conn.Close()
 	})
+}
+
+// TestFollow: addresses of links are looked at as they change, those that tell
+// of a network of IPv6.
+func TestFollow(t *testing.T) {
+	m := networktest.New(t)
+	lan := addLink(t, &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "lan"}, PeerName: "far"})
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := make(chan bool)
+	var following sync.WaitGroup
+	following.Go(func() {
+		runtime.LockOSThread() // never unlocked: its namespace is the test's
+		if err := netns.Set(m.Self); err != nil {
+			t.Error(err)
+		} else {
+			(&Loop{opts: Options{Logger: slog.New(slog.DiscardHandler)}}).follow(ctx, func() { looks <- true })
+		}
+		close(looks)
+	})
+	<-looks
+	giveAddr(t, lan, "198.51.100.1/24")
+	giveAddr(t, lan, "fe80::7/64")
+	giveAddr(t, lan, "fd00:192:0:2::1/64")
+	<-looks
+	must(t, netlink.LinkSetDown(lan)) // the kernel takes its addresses
+	<-looks
+	cancel()
+	for range looks {
+		t.Error("a look without a cause")
+	}
+	following.Wait()
 }
 
 // TestSource: this node's own connections do not come from a balancer's address,
