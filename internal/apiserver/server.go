@@ -3,11 +3,13 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/apply"
+	"github.com/setpoint-project/setpoint/internal/apiserver/health"
 	"github.com/setpoint-project/setpoint/internal/store"
 )
 
@@ -115,6 +117,6 @@ func (s *Server) Ready() error {
 	case <-s.hub.started:
 		return nil
 	default:
-		return errors.New("apiserver: does not run yet")
+		return fmt.Errorf("apiserver: %w", health.ErrStarting)
 	}
 }

@@ -11,6 +11,7 @@ package health
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,10 @@ type Check struct {
 	Live bool
 	Test func(ctx context.Context) error
 }
+
+// ErrStarting is what a check may fail with, or wrap, as long as what it looks
+// at has yet to start. Whoever waits for a server asks until then.
+var ErrStarting = errors.New("it has yet to start")
 
 // Checks are all the checks. The zero value has ping only.
 type Checks struct {
@@ -139,9 +144,14 @@ func header(w http.ResponseWriter) {
 }
 
 func (c *Checks) log(endpoint, check string, err error) {
-	if c.Logger != nil {
-		c.Logger.Warn("health check failed", "endpoint", endpoint, "check", check, "err", err)
+	if c.Logger == nil {
+		return
 	}
+	level := slog.LevelWarn
+	if errors.Is(err, ErrStarting) {
+		level = slog.LevelInfo
+	}
+	c.Logger.Log(context.Background(), level, "health check failed", "endpoint", endpoint, "check", check, "err", err)
 }
 
 func quoted(names []string) string {

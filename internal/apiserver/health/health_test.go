@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -61,6 +63,20 @@ func TestEndpoints(t *testing.T) {
 	c.Paths()["/livez"].ServeHTTP(w, httptest.NewRequest("POST", "/livez", nil))
 	if w.Code != 405 {
 		t.Errorf("POST: %d, want 405", w.Code)
+	}
+}
+
+// A failure is told, but that of a server which starts is no warning.
+func TestFailuresAreTold(t *testing.T) {
+	for err, level := range map[error]string{errors.New("sick"): "WARN", fmt.Errorf("store: %w", ErrStarting): "INFO"} {
+		var log strings.Builder
+		c := &Checks{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		c.Add(Check{Name: "store", Test: func(context.Context) error { return err }})
+		w := httptest.NewRecorder()
+		c.Paths()["/readyz"].ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+		if w.Code != 500 || !strings.Contains(log.String(), "level="+level) || !strings.Contains(log.String(), err.Error()) {
+			t.Errorf("%v: %d, told %q", err, w.Code, log.String())
+		}
 	}
 }
 
