@@ -7,6 +7,7 @@
 // the way is said in the outcome and in an event: a port that another service
 // has at the same address, or the API server; an address outside of the pool;
 // a pool that is used up. Of two services that want the same, the older has it.
+// A service of two families gets addresses of both, as far as there are any.
 //
 // Concurrency: one worker: an address that was just given must be seen before
 // the next is. Two copies at once may give one twice; the younger service gets
@@ -120,7 +121,13 @@ func (c *Controller) serviceChanged(old, new client.Object) {
 		for _, ip := range addressesIn(svc) {
 			c.lookAll(byAddress, ip)
 		}
-		if new == nil || !ours(new.(*corev1.Service)) {
+	}
+	if was, ok := old.(*corev1.Service); ok && !c.pool.Nodes() {
+		var has []string
+		if is, ok := new.(*corev1.Service); ok && ours(is) {
+			has = addressesIn(is)
+		}
+		if slices.ContainsFunc(addressesIn(was), func(ip string) bool { return !slices.Contains(has, ip) }) {
 			c.lookAll(all, all) // an address is free, for whoever waits
 		}
 	}
@@ -153,13 +160,13 @@ func (c *Controller) sliceChanged(old, new client.Object) {
 // elsewhere.
 func (c *Controller) nodeChanged(old, new client.Object) {
 	type place struct {
-		at       netip.Addr
+		at, at6  netip.Addr
 		ready    bool
 		excluded bool
 	}
 	of := func(obj client.Object) (p place) {
 		if node, ok := obj.(*corev1.Node); ok {
-			p.at, p.ready = addressOf(node), nodeReady(node)
+			p.at, p.at6, p.ready = addressOf(node, corev1.IPv4Protocol), addressOf(node, corev1.IPv6Protocol), nodeReady(node)
 			_, p.excluded = node.Labels[corev1.LabelNodeExcludeBalancers]
 		}
 		return p

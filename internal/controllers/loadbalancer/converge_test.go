@@ -181,14 +181,67 @@ func TestWaits(t *testing.T) {
 }
 
 func TestParsePool(t *testing.T) {
-	for _, text := range []string{"", "nodes", "none", "192.0.2.1", "192.0.2.16/28,192.0.2.40-192.0.2.50", " 192.0.2.1 , 192.0.2.2"} {
+	for _, text := range []string{"", "nodes", "none", "192.0.2.1", "192.0.2.16/28,192.0.2.40-192.0.2.50", " 192.0.2.1 , 192.0.2.2", "2001:db8::/108", "2001:db8::10-2001:db8::20,192.0.2.1"} {
 		if _, err := loadbalancer.ParsePool(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for _, text := range []string{"all", "192.0.2.1-", "192.0.2.9-192.0.2.1", "10.0.0.0/8", "2001:db8::/64", "192.0.2.0/24,192.0.2.7", "192.0.2.1,,"} {
+	for _, text := range []string{"all", "192.0.2.1-", "192.0.2.9-192.0.2.1", "10.0.0.0/8", "2001:db8::/64", "2001:db8::/107", "192.0.2.1-2001:db8::1", "::ffff:192.0.2.1", "fe80::1%eth0", "2001:db8::/120,2001:db8::7", "192.0.2.0/24,192.0.2.7", "192.0.2.1,,"} {
 		if p, err := loadbalancer.ParsePool(text); err == nil {
 			t.Errorf("%q: read as %v", text, p)
 		}
 	}
+}
+
+// TestDualStackConverges: services whose families come and go while there are
+// just as many addresses as are wanted.
+func TestDualStackConverges(t *testing.T) {
+	both := func(first, second string) func(*corev1.Service) {
+		return func(s *corev1.Service) {
+			require := corev1.IPFamilyPolicyRequireDualStack
+			s.Spec.ClusterIP, s.Spec.ClusterIPs, s.Spec.IPFamilyPolicy = first, []string{first, second}, &require
+			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+		}
+	}
+	controllertest.Run(t, controllertest.Case{
+		Runs: 40, End: end(false),
+		Loops: func(o controllers.Options) []controllers.Controller {
+			return []controllers.Controller{loadbalancer.New(o, pool(t, "198.51.100.1-198.51.100.3,2001:db8::1-2001:db8::2"))}
+		},
+		Start: func(w *controllertest.World) {
+			fileService(w, "a", 80, both("10.43.0.81", "fd00::81"))
+			fileService(w, "bb", 80, both("10.43.0.82", "fd00::82"))
+			fileService(w, "ccc", 80, both("10.43.0.83", "fd00::83")) // no address of IPv6 is left
+		},
+		Meanwhile: func(w *controllertest.World) {
+			w.Rest(2 * time.Second)
+			switch w.Rand.IntN(3) {
+			case 0:
+				w.Delete(client.Services, "default", "bb", metav1.DeleteOptions{})
+			case 1:
+				retype(w, "a")
+			case 2:
+				w.Edit(client.Services, "default", "a", func(obj client.Object) {
+					single, spec := corev1.IPFamilyPolicySingleStack, &obj.(*corev1.Service).Spec
+					spec.IPFamilyPolicy, spec.ClusterIPs, spec.IPFamilies = &single, spec.ClusterIPs[:1], spec.IPFamilies[:1]
+				})
+			}
+		},
+		Check: func(w *controllertest.World) error {
+			owner := map[string]string{}
+			for _, obj := range w.List(client.Services) {
+				svc := obj.(*corev1.Service)
+				if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && len(svc.Status.LoadBalancer.Ingress) != len(svc.Spec.IPFamilies) {
+					return fmt.Errorf("%s has %v", svc.Name, svc.Status.LoadBalancer.Ingress)
+				}
+				for _, in := range svc.Status.LoadBalancer.Ingress {
+					if other := owner[in.IP]; other != "" {
+						return fmt.Errorf("%s and %s are both at %s", other, svc.Name, in.IP)
+					}
+					owner[in.IP] = svc.Name
+				}
+			}
+			return nil
+		},
+	})
 }

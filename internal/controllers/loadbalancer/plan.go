@@ -46,22 +46,42 @@ type world struct {
 // problem is why a service has no address.
 type problem struct{ on, reason string }
 
-// addressesOf are those that the service ought to have.
-func addressesOf(w world) ([]netip.Addr, *problem) {
-	if w.pool.Nodes() {
-		return nodeAddresses(w)
+// addressesOf are those that the service ought to have: of each of its families,
+// the primary first. A service that has those of one family only waits for the
+// other when it requires both.
+func addressesOf(w world) (out []netip.Addr, p *problem) {
+	for _, f := range familiesOf(w.service) {
+		find := poolAddress
+		if w.pool.Nodes() {
+			find = nodeAddresses
+		}
+		list, missing := find(w, f)
+		out = append(out, list...)
+		if p == nil {
+			p = missing
+		}
 	}
-	return poolAddress(w)
+	if policy := w.service.Spec.IPFamilyPolicy; len(out) > 0 && (policy == nil || *policy != corev1.IPFamilyPolicyRequireDualStack) {
+		return out, nil
+	}
+	return out, p
+}
+
+func familiesOf(svc *corev1.Service) []corev1.IPFamily {
+	if len(svc.Spec.IPFamilies) == 0 {
+		return []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	return svc.Spec.IPFamilies
 }
 
 // nodeAddresses are those of the nodes that are ready: each node's rules lead
 // the service's ports at every one of them to the endpoints. Where traffic
 // stays on the node, nodes without endpoints are left out.
-func nodeAddresses(w world) (out []netip.Addr, p *problem) {
+func nodeAddresses(w world, f corev1.IPFamily) (out []netip.Addr, p *problem) {
 	local := w.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	p = &problem{"any Node", "none is ready"}
+	p = &problem{"any Node", fmt.Sprintf("none that has an address of %s is ready", f)}
 	for _, node := range w.nodes {
-		addr := addressOf(node)
+		addr := addressOf(node, f)
 		if !addr.IsValid() || !nodeReady(node) {
 			continue
 		}
@@ -84,11 +104,12 @@ func nodeAddresses(w world) (out []netip.Addr, p *problem) {
 	return slices.Compact(out), nil
 }
 
-// addressOf is where a node is reached from outside, as far as it says so.
-func addressOf(node *corev1.Node) (addr netip.Addr) {
+// addressOf is where a node is reached from outside by a family, as far as it says
+// so.
+func addressOf(node *corev1.Node, f corev1.IPFamily) (addr netip.Addr) {
 	for _, t := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeInternalIP} {
 		for _, a := range node.Status.Addresses {
-			if ip, err := netip.ParseAddr(a.Address); a.Type == t && err == nil && ip.Is4() {
+			if ip, err := netip.ParseAddr(a.Address); a.Type == t && err == nil && familyOf(ip) == f {
 				return ip
 			}
 		}
@@ -111,6 +132,9 @@ func conflict(w world, addr netip.Addr) *problem {
 		// Whether the other has the address by now does not matter: what is
 		// decided must not depend on who was looked at first.
 		for _, other := range w.rivals(port.Port) {
+			if !slices.Contains(familiesOf(other), familyOf(addr)) {
+				continue
+			}
 			for k := range other.Spec.Ports {
 				q := &other.Spec.Ports[k]
 				if q.Port == port.Port && cmp.Or(q.Protocol, corev1.ProtocolTCP) == protocol {
@@ -122,13 +146,18 @@ func conflict(w world, addr netip.Addr) *problem {
 	return nil
 }
 
-// poolAddress is the one that the service has, when it may keep it, or that it
-// asks for, or a free one.
-func poolAddress(w world) ([]netip.Addr, *problem) {
+// poolAddress is the one of a family that the service has, when it may keep it,
+// or that it asks for, or a free one. An address that no family fits is asked for
+// of the first.
+func poolAddress(w world, f corev1.IPFamily) ([]netip.Addr, *problem) {
 	taken := func(ip netip.Addr) bool { return len(w.at(ip)) > 0 }
-	if text := w.service.Spec.LoadBalancerIP; text != "" {
-		ip, err := netip.ParseAddr(text)
-		if err != nil || !w.pool.Contains(ip) {
+	families := familiesOf(w.service)
+	ip, err := netip.ParseAddr(w.service.Spec.LoadBalancerIP)
+	if text := w.service.Spec.LoadBalancerIP; text != "" && (err == nil && familyOf(ip) == f || f == families[0] && (err != nil || !slices.Contains(families, familyOf(ip)))) {
+		if err != nil || familyOf(ip) != f {
+			return nil, &problem{"address " + text, fmt.Sprintf("the service asks for it, but has addresses of %v", families)}
+		}
+		if !w.pool.Contains(ip) {
 			return nil, &problem{"address " + text, "the service asks for it, but it is not in the pool"}
 		}
 		if others := w.at(ip); len(others) > 0 {
@@ -137,13 +166,16 @@ func poolAddress(w world) ([]netip.Addr, *problem) {
 		return []netip.Addr{ip}, nil
 	}
 	for _, in := range w.service.Status.LoadBalancer.Ingress {
-		if ip, err := netip.ParseAddr(in.IP); err == nil && w.pool.Contains(ip) && !taken(ip) {
+		if ip, err := netip.ParseAddr(in.IP); err == nil && familyOf(ip) == f && w.pool.Contains(ip) && !taken(ip) {
 			return []netip.Addr{ip}, nil
 		}
 	}
-	ip, ok := w.pool.free(taken)
-	if !ok {
-		return nil, &problem{"load balancer pool", "every address is in use"}
+	ip, ok := w.pool.free(f, taken)
+	switch {
+	case !ok && !w.pool.has(f):
+		return nil, &problem{"load balancer pool", fmt.Sprintf("it has no address of %s", f)}
+	case !ok:
+		return nil, &problem{"load balancer pool", fmt.Sprintf("every address of %s is in use", f)}
 	}
 	return []netip.Addr{ip}, nil
 }

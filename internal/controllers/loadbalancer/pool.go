@@ -3,7 +3,10 @@ package loadbalancer
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Pool is where the addresses of load balancers come from: those of the nodes,
@@ -21,7 +24,8 @@ func (a addresses) contains(ip netip.Addr) bool {
 }
 
 // ParsePool reads what --load-balancer-pool says: "nodes", "none", or ranges
-// such as 192.0.2.16/28 or 192.0.2.10-192.0.2.20, with commas between.
+// such as 192.0.2.16/28, 192.0.2.10-192.0.2.20 or fd00:7::/120, with commas
+// between.
 func ParsePool(text string) (Pool, error) {
 	switch text {
 	case "", "nodes":
@@ -46,27 +50,41 @@ func ParsePool(text string) (Pool, error) {
 }
 
 func parseRange(text string) (r addresses, err error) {
-	wrong := fmt.Errorf("%q: must be nodes, none, or IPv4 ranges such as 192.0.2.16/28 or 192.0.2.10-192.0.2.20", text)
+	wrong := fmt.Errorf("%q: must be nodes, none, or ranges such as 192.0.2.16/28, 192.0.2.10-192.0.2.20 or fd00:7::/120", text)
 	if from, to, ok := strings.Cut(text, "-"); ok {
 		first, err1 := netip.ParseAddr(from)
 		last, err2 := netip.ParseAddr(to)
-		if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
+		if err1 != nil || err2 != nil || !plain(first) || !plain(last) || first.Is4() != last.Is4() || last.Less(first) {
 			return r, wrong
 		}
 		return addresses{first, last}, nil
 	}
-	if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
+	if ip, err := netip.ParseAddr(text); err == nil && plain(ip) {
 		return addresses{ip, ip}, nil
 	}
 	p, err := netip.ParsePrefix(text)
-	if err != nil || !p.Addr().Is4() || p.Bits() < 12 {
+	if err != nil || !plain(p.Addr()) || p.Addr().BitLen()-p.Bits() > mostBits {
 		return r, wrong
 	}
-	last := p.Masked().Addr().As4()
-	for i := p.Bits(); i < 32; i++ {
+	last := p.Masked().Addr().AsSlice()
+	for i := p.Bits(); i < len(last)*8; i++ {
 		last[i/8] |= 0x80 >> (i % 8)
 	}
-	return addresses{p.Masked().Addr(), netip.AddrFrom4(last)}, nil
+	end, _ := netip.AddrFromSlice(last)
+	return addresses{p.Masked().Addr(), end}, nil
+}
+
+// mostBits are those of a range's addresses that may differ.
+const mostBits = 20
+
+// plain addresses are of one family, and mean the same on every machine.
+func plain(ip netip.Addr) bool { return !ip.Is4In6() && ip.Zone() == "" }
+
+func familyOf(ip netip.Addr) corev1.IPFamily {
+	if ip.Is4() {
+		return corev1.IPv4Protocol
+	}
+	return corev1.IPv6Protocol
 }
 
 // Off tells that nobody is to be given an address: another balancer does it.
@@ -95,9 +113,17 @@ func (p Pool) Overlaps(r netip.Prefix) bool {
 	return false
 }
 
-// free is the first address that is not taken.
-func (p Pool) free(taken func(netip.Addr) bool) (netip.Addr, bool) {
+// has tells whether there are addresses of a family at all.
+func (p Pool) has(f corev1.IPFamily) bool {
+	return slices.ContainsFunc(p.ranges, func(r addresses) bool { return familyOf(r.first) == f })
+}
+
+// free is the first address of a family that is not taken.
+func (p Pool) free(f corev1.IPFamily, taken func(netip.Addr) bool) (netip.Addr, bool) {
 	for _, r := range p.ranges {
+		if familyOf(r.first) != f {
+			continue
+		}
 		for ip := r.first; r.contains(ip); ip = ip.Next() {
 			if !taken(ip) {
 				return ip, true
