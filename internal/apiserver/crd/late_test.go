@@ -43,11 +43,19 @@ func (w *world) remove(name string) {
 // indexes hear of it.
 func TestNamesAreFreeThoughHeardOfLate(t *testing.T) {
 	inLateBubble(t, func(w *world) {
-		names := []string{"crontabs", "cronjobbers", "crons"}
+		names := []string{"crontabs", "cronjobbers", "crons", "jobs", "tabs"}
 		for _, name := range names {
 			w.define(strings.ReplaceAll(crontabs, "crontabs", name))
 			time.Sleep(time.Minute)
 		}
+		// Those that wait for the names go while it has not heard of that: it does
+		// not look at each other's absence again and again meanwhile.
+		for _, gone := range names[3:] {
+			if err := w.Delete(w.ctx, crd.Definitions, "", gone+".stable.example.com", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
 		for i, gone := range names[:2] {
 			w.remove(gone + ".stable.example.com")
 			next := names[i+1] + ".stable.example.com"

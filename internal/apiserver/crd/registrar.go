@@ -174,10 +174,13 @@ func (r *Registrar) writeStatus(ctx context.Context, key loop.Key, want *apiexte
 	return loop.Acted("%s", step), nil
 }
 
-// lookAtGroup looks at those who may now have a name that was held.
+// lookAtGroup looks at those who may now have a name that was held. Those that
+// are gone though the index still shows them need no look.
 func (r *Registrar) lookAtGroup(group string) {
 	for _, obj := range r.view.ByIndex(waiting, group) {
-		r.loop.Look(loop.Key{Name: obj.GetName()})
+		if r.view.Get("", obj.GetName()) != nil {
+			r.loop.Look(loop.Key{Name: obj.GetName()})
+		}
 	}
 }
 
