@@ -62,7 +62,7 @@ func newRig(t *testing.T, change func(*csitest.Driver)) *rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	h := apitest.New(t, apitest.Options{})
-	r := &rig{t: t, api: h.Client("tester"), root: root, boot: "first", modes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+	r := &rig{t: t, api: asNode{h.Client("tester")}, root: root, boot: "first", modes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 		driver: &csitest.Driver{Name: name, NodeID: "id-of-n1", Folder: filepath.Join(root, "data"), Capabilities: []csitest.Capability{csitest.Stage}}}
 	if change != nil {
 		change(r.driver)
@@ -78,6 +78,18 @@ func newRig(t *testing.T, change func(*csitest.Driver)) *rig {
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	return r
+}
+
+// asNode answers as a node is answered that asks for an attachment which is not
+// there: as for that of another.
+type asNode struct{ client.Interface }
+
+func (n asNode) Get(ctx context.Context, res client.Resource, namespace, name string) (client.Object, error) {
+	o, err := n.Interface.Get(ctx, res, namespace, name)
+	if res == client.VolumeAttachments && apierrors.IsNotFound(err) {
+		err = apierrors.NewForbidden(res.GroupResource(), name, fmt.Errorf("no relationship found"))
+	}
+	return o, err
 }
 
 func (r *rig) socket() string { return filepath.Join(r.root, "plugins", name, "csi.sock") }
