@@ -19,11 +19,26 @@ import (
 )
 
 // amid is a client amid whose work something happens, once: before it updates
-// a pod, or while it waits for its picture of the pods.
+// a pod, while it waits for its picture of the pods, or before it asks for a Job
+// or makes a pod.
 type amid struct {
 	client.Interface
-	update, wait func()
-	made         int // pods
+	update, wait, make func()
+	made               int // pods
+}
+
+func (c *amid) making() {
+	if f := c.make; f != nil {
+		c.make = nil
+		f()
+	}
+}
+
+func (c *amid) Get(ctx context.Context, res client.Resource, namespace, name string) (client.Object, error) {
+	if res == client.Jobs {
+		c.making()
+	}
+	return c.Interface.Get(ctx, res, namespace, name)
 }
 
 func (c *amid) Update(ctx context.Context, res client.Resource, obj client.Object, sub ...string) (client.Object, error) {
@@ -36,6 +51,7 @@ func (c *amid) Update(ctx context.Context, res client.Resource, obj client.Objec
 
 func (c *amid) Create(ctx context.Context, res client.Resource, obj client.Object, sub ...string) (client.Object, error) {
 	if res == client.Pods {
+		c.making()
 		c.made++
 	}
 	return c.Interface.Create(ctx, res, obj, sub...)
@@ -89,6 +105,41 @@ func started(t *testing.T, c client.Interface) (*batchv1.Job, *corev1.Pod) {
 		t.Fatal(err)
 	}
 	return j, pods[0].(*corev1.Pod)
+}
+
+// A pod that another copy of the loop has made, that has succeeded, is counted
+// and was cleared away before this copy's view shows any of it, is not made
+// again.
+func TestMadeByAnother(t *testing.T) {
+	for _, already := range []bool{false, true} {
+		t.Run(fmt.Sprint(already), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := apitest.New(t, apitest.Options{}).Client("tester")
+				if _, err := c.Create(t.Context(), client.Jobs, newJob("stay", 1, 1)); err != nil {
+					t.Fatal(err)
+				}
+				asked := false
+				loops := &amid{Interface: c, make: func() {
+					if asked = true; !already {
+						return
+					}
+					j, err := client.Get[*batchv1.Job](t.Context(), c, client.Jobs, "default", "work")
+					if err != nil {
+						t.Fatal(err)
+					}
+					j = j.DeepCopy()
+					j.Status.Succeeded, j.Status.StartTime = 1, &metav1.Time{Time: time.Now()}
+					if _, err := c.Update(t.Context(), client.Jobs, j, "status"); err != nil {
+						t.Error(err)
+					}
+				}}
+				turn(job.New(controllers.Options{Client: loops}))
+				if want := map[bool]int{false: 1, true: 0}[already]; !asked || loops.made != want {
+					t.Errorf("asked %t: %d pods were made, want %d", asked, loops.made, want)
+				}
+			})
+		})
+	}
 }
 
 // setOwner gives a pod the owners named, in place of those that it has.
@@ -295,6 +346,44 @@ func TestConvergesOrphaned(t *testing.T) {
 				return fmt.Errorf("%d pods were made and %d deleted", made, gone)
 			}
 			return counted(w)
+		},
+	})
+}
+
+// Pods that have ended are cleared away while their Job goes on, before or after
+// they are counted: as many succeed as are claimed, no more are made, and each
+// is counted.
+func TestConvergesCleared(t *testing.T) {
+	controllertest.Run(t, controllertest.Case{
+		Loops: loops, Others: newKubelets,
+		Start: func(w *controllertest.World) {
+			j := newJob("ok", 2, 3+w.Rand.Int32N(4))
+			if w.Rand.IntN(3) == 0 {
+				indexed(j)
+			}
+			w.Create(client.Jobs, j)
+		},
+		Meanwhile: func(w *controllertest.World) {
+			for range 20 {
+				w.Rest(4e9)
+				for _, obj := range w.List(client.Pods) {
+					if controllers.Ended(obj.(*corev1.Pod)) {
+						w.Delete(client.Pods, "default", obj.GetName(), metav1.DeleteOptions{})
+					}
+				}
+			}
+		},
+		End: func(w *controllertest.World) string {
+			j := w.Get(client.Jobs, "default", "work").(*batchv1.Job)
+			return fmt.Sprint(j.Status.Succeeded, " ", j.Status.Failed, " ", j.Status.CompletedIndexes, " of ", *j.Spec.Completions)
+		},
+		Check: func(w *controllertest.World) error {
+			j := w.Get(client.Jobs, "default", "work").(*batchv1.Job)
+			made := int32(w.Done("create", client.Pods))
+			if want := *j.Spec.Completions; j.Status.Succeeded != want || j.Status.Failed != 0 || j.Spec.CompletionMode == nil && made != want {
+				return fmt.Errorf("%d pods were made, %d and %d are counted, want %d", made, j.Status.Succeeded, j.Status.Failed, want)
+			}
+			return nil
 		},
 	})
 }
