@@ -133,11 +133,18 @@ func (l *Loop) follow(ctx context.Context, look func()) {
 		}
 		look()
 		for c := range changes { // ends when too many came at once, too
-			if ip, _ := netip.AddrFromSlice(c.LinkAddress.IP); ip.Is6() && !ip.Is4In6() && ip.IsGlobalUnicast() {
+			if matters(c.LinkAddress.IP) {
 				look()
 			}
 		}
 	}
+}
+
+// matters tells whether an address may be that of a network of the pool's that
+// loses what it has with its link: of IPv6, and not the link's own.
+func matters(addr net.IP) bool {
+	ip, _ := netip.AddrFromSlice(addr)
+	return ip.Unmap().Is6() && ip.IsGlobalUnicast()
 }
 
 func local(svc *corev1.Service) bool {
