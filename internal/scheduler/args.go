@@ -33,6 +33,10 @@ type Args struct {
 	// used in like proportion; nil means CPU and memory.
 	Resources         []ResourceWeight
 	BalancedResources []corev1.ResourceName
+	// MinCandidateNodesPercentage of the nodes, 0 to 100, and no fewer than
+	// MinCandidateNodesAbsolute are enough of those where room can be made to
+	// choose from; nil means 10 and 100. Not both are 0.
+	MinCandidateNodesPercentage, MinCandidateNodesAbsolute *int32
 }
 
 // ResourceWeight says how much a resource counts.
@@ -46,6 +50,8 @@ type args struct {
 	added          *nodeaffinity.NodeSelector             // nil: any node
 	addedPreferred *nodeaffinity.PreferredSchedulingTerms // nil: none
 	hardWeight     int64
+
+	percentage, absolute int // of nodes to make room on
 }
 
 func newArgs(from *Args) (a args, err error) {
@@ -53,6 +59,21 @@ func newArgs(from *Args) (a args, err error) {
 		if a.hardWeight = int64(*from.HardPodAffinityWeight); a.hardWeight < 0 || a.hardWeight > 100 {
 			return a, fmt.Errorf("hardPodAffinityWeight: %d is not between 0 and 100", a.hardWeight)
 		}
+	}
+	a.percentage, a.absolute = 10, leastSample
+	if n := from.MinCandidateNodesPercentage; n != nil {
+		a.percentage = int(*n)
+	}
+	if n := from.MinCandidateNodesAbsolute; n != nil {
+		a.absolute = int(*n)
+	}
+	switch {
+	case a.percentage < 0 || a.percentage > 100:
+		return a, fmt.Errorf("minCandidateNodesPercentage: %d is not between 0 and 100", a.percentage)
+	case a.absolute < 0:
+		return a, fmt.Errorf("minCandidateNodesAbsolute: %d is less than 0", a.absolute)
+	case a.percentage == 0 && a.absolute == 0:
+		return a, fmt.Errorf("minCandidateNodesPercentage: it must not be 0 when minCandidateNodesAbsolute is")
 	}
 	for _, r := range from.Resources {
 		if r.Weight < 1 || r.Weight > 100 {
@@ -67,6 +88,9 @@ func newArgs(from *Args) (a args, err error) {
 	for _, group := range from.IgnoredResourceGroups {
 		if strings.Contains(group, "/") {
 			return a, fmt.Errorf("ignoredResourceGroups: %s is no group: it has a slash", group)
+		}
+		if wrong := validation.IsQualifiedName(group); len(wrong) > 0 {
+			return a, fmt.Errorf("ignoredResourceGroups: %q is no group: %s", group, wrong[0])
 		}
 	}
 	if added := from.AddedAffinity; added != nil {
@@ -129,12 +153,17 @@ func share(p *podInfo, n *nodeInfo, name corev1.ResourceName) (int64, bool) {
 	return used(wanted, capacity), capacity > 0
 }
 
-// fit scores a node by Resources, by their weights.
+// fit scores a node by Resources, by their weights. As upstream, a resource by
+// which a shape gives nothing does not count.
 func (p *profile) fit(pod *podInfo, n *nodeInfo) int64 {
 	var sum, weights int64
 	for _, r := range p.Resources {
-		if of, ok := share(pod, n, r.Name); ok {
-			sum += r.Weight * p.usage(of)
+		of, ok := share(pod, n, r.Name)
+		if !ok {
+			continue
+		}
+		if score := p.usage(of); score > 0 || len(p.Shape) == 0 {
+			sum += r.Weight * score
 			weights += r.Weight
 		}
 	}

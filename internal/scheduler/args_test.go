@@ -149,3 +149,71 @@ func TestScoredResources(t *testing.T) {
 		}
 	}
 }
+
+// A resource by which the shape gives a node nothing does not count in its score.
+func TestShapeLeavesOutWhatIsWorthNothing(t *testing.T) {
+	shape := []ShapePoint{{0, 0}, {50, 0}, {100, 10}}
+	for _, test := range []struct {
+		resources   []ResourceWeight // nil: by default
+		cpu, memory string           // that the pod wants; of 4 and 8Gi
+		want        int64            // of 100
+	}{
+		{nil, "3", "6Gi", 50},
+		{nil, "3", "1Gi", 50}, // memory is worth nothing
+		{nil, "1", "6Gi", 50},
+		{nil, "1", "1Gi", 0},
+		{nil, "4", "6Gi", 75},
+		{[]ResourceWeight{{"cpu", 3}, {"memory", 1}}, "4", "6Gi", 87}, // (3*100 + 50) / 4
+		{[]ResourceWeight{{"cpu", 1}, {"memory", 3}}, "4", "1Gi", 100},
+		{[]ResourceWeight{{"cpu", 1}, {"example.com/gpu", 100}}, "3", "1Gi", 50}, // which the pod does not want
+	} {
+		p, err := newProfile(Profile{Strategy: "RequestedToCapacityRatio", Shape: shape, Args: Args{Resources: test.resources}, Weights: map[string]int64{balanced: 0}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := makeCluster(makeNode("a"))
+		got := resourceScore(newPodInfoOf(makePod("p", requests("cpu", test.cpu, "memory", test.memory)), p), c.list[0])
+		if got*100/maxScore != test.want {
+			t.Errorf("%v, %s, %s: %d, want %d", test.resources, test.cpu, test.memory, got*100/maxScore, test.want)
+		}
+	}
+	least, err := newProfile(Profile{Weights: map[string]int64{balanced: 0}}) // where 0 counts
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := makeCluster(makeNode("a"))
+	if got := resourceScore(newPodInfoOf(makePod("p", requests("cpu", "4", "memory", "4Gi")), least), c.list[0]); got != maxScore/4 {
+		t.Errorf("LeastAllocated gives %d, want %d", got, maxScore/4)
+	}
+}
+
+// As many nodes are looked at to make room as the profile asks for.
+func TestCandidatesForPreemption(t *testing.T) {
+	var nodes []*corev1.Node
+	for i := range 200 {
+		nodes = append(nodes, makeNode("n"+string(rune('a'+i/26))+string(rune('a'+i%26))))
+	}
+	c := makeCluster(nodes...)
+	for _, n := range nodes {
+		c.confirm(newPodInfo(makePod("on-"+n.Name, requests("cpu", "4"))).onNode(), n.Name)
+	}
+	for _, test := range []struct {
+		percentage, absolute *int32
+		want                 int
+	}{
+		{nil, nil, 100},
+		{new(int32(60)), nil, 120},
+		{new(int32(0)), new(int32(1)), 1},
+		{new(int32(5)), new(int32(0)), 10},
+		{nil, new(int32(300)), 200},
+	} {
+		of := profileWith(t, Args{MinCandidateNodesPercentage: test.percentage, MinCandidateNodesAbsolute: test.absolute})
+		pl, p := newPlacement(c, 1), newPodInfoOf(makePod("p", requests("cpu", "4"), priority(9)), of)
+		if n := pl.choose(p); n != nil {
+			t.Fatalf("it fits on %s", n.name)
+		}
+		if list, why := pl.evictions(p, nil); len(list) != test.want {
+			t.Errorf("%d nodes, %s; want %d", len(list), why, test.want)
+		}
+	}
+}

@@ -18,7 +18,9 @@ import (
 // another. So when the answer is lost, bind asks until it knows.
 func (s *Scheduler) bind(ctx context.Context, p *podInfo, node string) error {
 	if p.binder != nil {
-		return p.binder.bindBy(ctx, p.pod, node)
+		if err := p.binder.bindBy(ctx, p.pod, node); err == nil || !p.binder.Ignorable {
+			return err
+		}
 	}
 	pod := p.pod
 	_, err := s.opts.Client.Create(ctx, client.Pods, &corev1.Binding{

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -19,16 +20,16 @@ import (
 )
 
 // Extender is a program that is asked over HTTP which of the nodes that fit a
-// pod may have, and how good they are. Preemption does not ask it: a node that
-// it refuses is none where room can be made.
+// pod may have, and how good they are; where room is made for one, and who has
+// to leave; and to write the binding.
 //
 // https://github.com/kubernetes/design-proposals-archive/blob/main/scheduling/scheduler_extender.md
 type Extender struct {
 	URL string // "https://host/prefix"
-	// Filter, Prioritize and Bind are what follows the prefix for each
+	// Filter, Prioritize, Preempt and Bind are what follows the prefix for each
 	// question; "" is never asked.
-	Filter, Prioritize, Bind string
-	Weight                   int64 // of its scores
+	Filter, Prioritize, Preempt, Bind string
+	Weight                            int64 // of its scores
 	// Resources, when there are any, are those without which a pod is none of
 	// the extender's business.
 	Resources []corev1.ResourceName
@@ -38,9 +39,23 @@ type Extender struct {
 	Client    *http.Client // nil: http.DefaultClient
 }
 
-// concerns tells whether a pod is an extender's business.
-func (e *Extender) concerns(p *podInfo) bool {
-	return len(e.Resources) == 0 || slices.ContainsFunc(e.Resources, func(name corev1.ResourceName) bool { return p.requests.of(name) > 0 })
+// concerns tells whether a pod is an extender's business: a container names one
+// of its resources, if only to have none of it.
+func (e *Extender) concerns(pod *corev1.Pod) bool {
+	if len(e.Resources) == 0 {
+		return true
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			for _, name := range e.Resources {
+				_, requested := containers[i].Resources.Requests[name]
+				if _, limited := containers[i].Resources.Limits[name]; requested || limited {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // ask posts a question and reads the answer.
@@ -75,76 +90,103 @@ type verdict struct {
 	err    error
 }
 
-// judge asks all extenders, one after the other.
-func judge(ctx context.Context, extenders []Extender, p *podInfo, nodes []*corev1.Node) verdict {
+// judge asks all extenders, one after the other: which nodes pass, and, where
+// more than one does, how good those are.
+func judge(ctx context.Context, extenders []Extender, pod *corev1.Pod, nodes []*corev1.Node) verdict {
 	v := verdict{vetoed: map[string]string{}, scores: map[string]int64{}}
 	for i := range extenders {
 		e := &extenders[i]
-		if !e.concerns(p) {
+		if !e.concerns(pod) {
 			continue
 		}
-		if e.Bind != "" {
+		if e.Bind != "" && v.binder == nil {
 			v.binder = e
 		}
-		left := slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return v.vetoed[n.Name] != "" })
-		if len(left) == 0 {
-			break
+		if e.Filter == "" || len(nodes) == 0 {
+			continue
 		}
-		if err := e.judge(ctx, p.pod, left, &v); err != nil && !e.Ignorable {
+		switch left, err := e.filter(ctx, pod, nodes, v.vetoed); {
+		case err == nil:
+			nodes = left
+		case !e.Ignorable:
 			v.err = err
 			return v
+		}
+	}
+	if len(nodes) < 2 {
+		return v
+	}
+	for i := range extenders {
+		if e := &extenders[i]; e.Prioritize != "" && e.concerns(pod) {
+			e.prioritize(ctx, pod, nodes, v.scores)
 		}
 	}
 	return v
 }
 
-func (e *Extender) judge(ctx context.Context, pod *corev1.Pod, nodes []*corev1.Node, v *verdict) error {
+// about is the question about nodes.
+func (e *Extender) about(pod *corev1.Pod, nodes []*corev1.Node) extenderv1.ExtenderArgs {
 	args := extenderv1.ExtenderArgs{Pod: pod}
-	names := make([]string, len(nodes))
-	list := &corev1.NodeList{}
-	for i, n := range nodes {
-		names[i] = n.Name
-		if !e.Names {
-			list.Items = append(list.Items, *n)
+	if e.Names {
+		names := make([]string, len(nodes))
+		for i, n := range nodes {
+			names[i] = n.Name
+		}
+		args.NodeNames = &names
+		return args
+	}
+	args.Nodes = &corev1.NodeList{}
+	for _, n := range nodes {
+		args.Nodes.Items = append(args.Nodes.Items, *n)
+	}
+	return args
+}
+
+// filter returns the nodes that pass, and notes why others do not.
+func (e *Extender) filter(ctx context.Context, pod *corev1.Pod, nodes []*corev1.Node, vetoed map[string]string) (left []*corev1.Node, err error) {
+	var got extenderv1.ExtenderFilterResult
+	if err := e.ask(ctx, e.Filter, e.about(pod, nodes), &got); err != nil {
+		return nil, err
+	}
+	if got.Error != "" {
+		return nil, errors.New(got.Error)
+	}
+	kept := map[string]bool{}
+	if e.Names && got.NodeNames != nil {
+		for _, name := range *got.NodeNames {
+			kept[name] = true
+		}
+	} else if got.Nodes != nil {
+		for i := range got.Nodes.Items {
+			kept[got.Nodes.Items[i].Name] = true
 		}
 	}
-	if args.Nodes = list; e.Names {
-		args.Nodes, args.NodeNames = nil, &names
+	refused := map[string]string{}
+	for _, n := range nodes {
+		if kept[n.Name] {
+			left = append(left, n)
+			delete(kept, n.Name)
+			continue
+		}
+		refused[n.Name] = cmp.Or(got.FailedNodes[n.Name], got.FailedAndUnresolvableNodes[n.Name], "node(s) were refused by an extender")
 	}
-	if e.Filter != "" {
-		var got extenderv1.ExtenderFilterResult
-		if err := e.ask(ctx, e.Filter, args, &got); err != nil {
-			return err
-		}
-		if got.Error != "" {
-			return errors.New(got.Error)
-		}
-		kept := map[string]bool{}
-		if got.NodeNames != nil {
-			for _, name := range *got.NodeNames {
-				kept[name] = true
-			}
-		} else if got.Nodes != nil {
-			for i := range got.Nodes.Items {
-				kept[got.Nodes.Items[i].Name] = true
-			}
-		}
-		for _, name := range names {
-			if why := cmp.Or(got.FailedNodes[name], got.FailedAndUnresolvableNodes[name]); !kept[name] || why != "" {
-				v.vetoed[name] = cmp.Or(why, "node(s) were refused by an extender")
-			}
-		}
+	for name := range kept {
+		return nil, fmt.Errorf("extender %s: it was not asked about node %q, which it lets pass", e.URL, name)
 	}
-	if e.Prioritize != "" {
-		var got extenderv1.HostPriorityList
-		if err := e.ask(ctx, e.Prioritize, args, &got); err != nil {
-			return nil // as upstream: scores are a matter of taste
-		}
-		for _, h := range got {
-			v.scores[h.Host] += h.Score * e.Weight * (maxScore / extenderv1.MaxExtenderPriority)
-		}
+	maps.Copy(vetoed, refused)
+	return left, nil
+}
+
+// prioritize adds its scores. When it has none to give the pod is placed all
+// the same, as upstream: scores are a matter of taste.
+func (e *Extender) prioritize(ctx context.Context, pod *corev1.Pod, nodes []*corev1.Node, scores map[string]int64) {
+	var got extenderv1.HostPriorityList
+	if err := e.ask(ctx, e.Prioritize, e.about(pod, nodes), &got); err != nil {
+		return
 	}
-	return nil
+	for _, h := range got {
+		scores[h.Host] += h.Score * e.Weight * (maxScore / extenderv1.MaxExtenderPriority)
+	}
 }
 
 // consult asks the extenders about the candidates, and settles when they have
@@ -156,8 +198,9 @@ func (s *Scheduler) consult(ctx context.Context, p *podInfo) {
 		nodes[i] = candidates[i].node.node
 	}
 	s.bindings++
+	pod := p.pod
 	s.inbox.writes.Go(func() {
-		v := judge(ctx, s.opts.Extenders, p, nodes)
+		v := judge(ctx, s.opts.Extenders, pod, nodes)
 		s.inbox.call(func() {
 			s.bindings--
 			s.judged(ctx, p, candidates, v)

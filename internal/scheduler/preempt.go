@@ -45,6 +45,22 @@ func (pl *placement) eligible(p *podInfo) string {
 // preempt finds the node where the fewest and least urgent pods have to leave
 // for p, after choose has found none; nil and why when there is none.
 func (pl *placement) preempt(p *podInfo, budgets []*policyv1.PodDisruptionBudget) (*eviction, string) {
+	list, why := pl.evictions(p, budgets)
+	return bestOf(list), why
+}
+
+// bestOf is the eviction that hurts the least; nil when there is none.
+func bestOf(list []*eviction) (best *eviction) {
+	for _, e := range list {
+		if best == nil || e.better(best) {
+			best = e
+		}
+	}
+	return best
+}
+
+// evictions finds the nodes where pods may leave for p, or why there are none.
+func (pl *placement) evictions(p *podInfo, budgets []*policyv1.PodDisruptionBudget) ([]*eviction, string) {
 	if why := pl.eligible(p); why != "" {
 		return nil, why
 	}
@@ -55,11 +71,11 @@ func (pl *placement) preempt(p *podInfo, budgets []*policyv1.PodDisruptionBudget
 	if p.refusal() != "" {
 		return nil, countReasons(len(nodes), map[string]int{reasonNotHelpful: len(nodes)})
 	}
-	var best *eviction
+	var list []*eviction
 	counts := map[string]int{}
-	// As upstream: a tenth of the nodes, and a hundred at least, are enough to
-	// choose from.
-	want := max(len(nodes)/10, leastSample)
+	// A tenth of the nodes, and a hundred at least, are enough to choose from,
+	// or what the profile says.
+	want := max(len(nodes)*p.profile.percentage/100, p.profile.absolute)
 	if !pl.cluster.anyBelow(p.priority) {
 		want = 0
 	}
@@ -81,15 +97,13 @@ func (pl *placement) preempt(p *podInfo, budgets []*policyv1.PodDisruptionBudget
 			counts[reasonNoVictims]++
 			continue
 		}
-		if best == nil || e.better(best) {
-			best = e
-		}
+		list = append(list, e)
 		if want--; want == 0 {
 			break
 		}
 	}
-	if best != nil {
-		return best, ""
+	if len(list) > 0 {
+		return list, ""
 	}
 	return nil, countReasons(len(nodes), counts)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 )
@@ -171,6 +172,9 @@ func newProfile(from Profile) (*profile, error) {
 			return nil, fmt.Errorf("scheduler: profile %s: RequestedToCapacityRatio needs a shape", p.SchedulerName)
 		}
 		p.usage = p.shaped
+		if p.Resources == nil {
+			p.Resources = []ResourceWeight{{corev1.ResourceCPU, 1}, {corev1.ResourceMemory, 1}}
+		}
 	default:
 		return nil, fmt.Errorf("scheduler: profile %s: strategy %q is none of LeastAllocated, MostAllocated and RequestedToCapacityRatio", p.SchedulerName, p.Strategy)
 	}
@@ -199,6 +203,12 @@ func (p *Profile) checkNumbers() error {
 			return fmt.Errorf("defaultConstraints[%d]: the maxSkew, %d, is not more than 0", i, c.MaxSkew)
 		case c.TopologyKey == "":
 			return fmt.Errorf("defaultConstraints[%d]: it has no topologyKey", i)
+		case len(validation.IsQualifiedName(c.TopologyKey)) > 0:
+			return fmt.Errorf("defaultConstraints[%d]: the topologyKey, %q, is no name of a label: %s", i, c.TopologyKey, validation.IsQualifiedName(c.TopologyKey)[0])
+		case slices.ContainsFunc(p.Spread[:i], func(o corev1.TopologySpreadConstraint) bool {
+			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
+		}):
+			return fmt.Errorf("defaultConstraints[%d]: there is one for %s, %s already", i, c.TopologyKey, c.WhenUnsatisfiable)
 		case c.WhenUnsatisfiable != corev1.DoNotSchedule && c.WhenUnsatisfiable != corev1.ScheduleAnyway:
 			return fmt.Errorf("defaultConstraints[%d]: whenUnsatisfiable %q is neither DoNotSchedule nor ScheduleAnyway", i, c.WhenUnsatisfiable)
 		case c.LabelSelector != nil:

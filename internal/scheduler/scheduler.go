@@ -106,7 +106,8 @@ type Scheduler struct {
 	cluster   *cluster
 	queue     *queue
 	placement *placement
-	bindings  int // in flight
+	bindings  int                // in flight
+	offered   map[types.UID]bool // for whom extenders are asked who leaves
 	pending   pendings
 	statuses  *statusWriter
 	dirty     map[string]bool // nodes that may have room for a waiting pod now
@@ -162,6 +163,7 @@ func New(opts Options) (*Scheduler, error) {
 		cluster:    newCluster(),
 		queue:      newQueue(),
 		dirty:      map[string]bool{},
+		offered:    map[types.UID]bool{},
 	}
 	controllers.IndexBySelector(s.services, serviceSelector)
 	s.cluster.groups.namespaceLabels = func(name string) labels.Set {
@@ -307,11 +309,15 @@ func (s *Scheduler) settleWoken(p *podInfo, took string) {
 func (s *Scheduler) refuse(ctx context.Context, p *podInfo, now time.Time) {
 	d := s.placement.diagnose(p)
 	message := d.String()
+	var offers []*eviction
 	if p.profile.without&withoutPreemption == 0 {
-		e, why := s.placement.preempt(p, client.Listed[*policyv1.PodDisruptionBudget](s.budgets, ""))
-		if e != nil {
-			s.makeRoom(ctx, p, e)
-		} else if why != "" {
+		list, why := s.placement.evictions(p, client.Listed[*policyv1.PodDisruptionBudget](s.budgets, ""))
+		switch {
+		case len(list) > 0 && s.haveSay(p):
+			offers = list
+		case len(list) > 0:
+			s.makeRoom(ctx, p, bestOf(list))
+		case why != "":
 			message += " preemption: " + why
 		}
 	}
@@ -321,6 +327,16 @@ func (s *Scheduler) refuse(ctx context.Context, p *podInfo, now time.Time) {
 	on := strings.Join(d.Helps, ", or ")
 	s.gaps.set(p.key, loop.Waiting, on, message)
 	s.observe(p.key, loop.WaitFor(on, "%s", message), nil)
+	if len(offers) > 0 {
+		s.offer(ctx, p, offers, message)
+		return
+	}
+	s.tell(ctx, p, message, now)
+}
+
+// tell says in a pod's status why it waits and where room is made for it, and,
+// if that is news, in an event.
+func (s *Scheduler) tell(ctx context.Context, p *podInfo, message string, now time.Time) {
 	if s.statuses.unschedulable(ctx, p.pod, s.cluster.nominated.node[p.key], message, now) {
 		p.profile.recorder.Event(p.pod, corev1.EventTypeWarning, "FailedScheduling", "%s", message)
 	}

@@ -12,12 +12,8 @@ package config
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +35,11 @@ func Read(data []byte, plugins ...scheduler.Plugin) (profiles []scheduler.Profil
 	if file.Kind != "KubeSchedulerConfiguration" || file.APIVersion != configv1.SchemeGroupVersion.String() {
 		return nil, nil, fmt.Errorf("scheduler configuration: it is a %s of %s; a KubeSchedulerConfiguration of %s is due", file.Kind, file.APIVersion, configv1.SchemeGroupVersion)
 	}
-	if err := backoffs(&file); err != nil {
+	if err := general(&file); err != nil {
+		return nil, nil, fmt.Errorf("scheduler configuration: %w", err)
+	}
+	extenders, ignored, err := readExtenders(file.Extenders)
+	if err != nil {
 		return nil, nil, fmt.Errorf("scheduler configuration: %w", err)
 	}
 	if len(file.Profiles) == 0 {
@@ -51,6 +51,7 @@ func Read(data []byte, plugins ...scheduler.Plugin) (profiles []scheduler.Profil
 		if err != nil {
 			return nil, nil, fmt.Errorf("scheduler configuration: profiles[%d]: %w", i, err)
 		}
+		p.IgnoredResources = append(p.IgnoredResources, ignored...)
 		if p.Sample == 0 && file.PercentageOfNodesToScore != nil {
 			p.Sample = int(*file.PercentageOfNodesToScore)
 		}
@@ -64,18 +65,25 @@ func Read(data []byte, plugins ...scheduler.Plugin) (profiles []scheduler.Profil
 		names[name] = true
 		profiles = append(profiles, p)
 	}
-	for i := range file.Extenders {
-		e, err := readExtender(&file.Extenders[i])
-		if err != nil {
-			return nil, nil, fmt.Errorf("scheduler configuration: extenders[%d]: %w", i, err)
-		}
-		extenders = append(extenders, e)
-	}
 	return profiles, extenders, nil
 }
 
-// backoffs says that pods are tried again after the usual time only.
-func backoffs(file *configv1.KubeSchedulerConfiguration) error {
+// general checks what is said for all profiles. How many nodes are looked at at
+// the same time, and who leads, is not for the file to say here: it has to make
+// sense all the same. Pods are tried again after the usual time only.
+func general(file *configv1.KubeSchedulerConfiguration) error {
+	if n := file.Parallelism; n != nil && *n <= 0 {
+		return fmt.Errorf("parallelism: %d is not greater than 0", *n)
+	}
+	if n := file.PercentageOfNodesToScore; n != nil && (*n < 0 || *n > 100) {
+		return fmt.Errorf("percentageOfNodesToScore: %d is not between 0 and 100", *n)
+	}
+	if n := file.ClientConnection.Burst; n < 0 {
+		return fmt.Errorf("clientConnection: burst: %d is less than 0", n)
+	}
+	if err := leaderElection(&file.LeaderElection); err != nil {
+		return fmt.Errorf("leaderElection: %w", err)
+	}
 	for _, b := range []struct {
 		name  string
 		asked *int64
@@ -111,67 +119,6 @@ func readProfile(from *configv1.KubeSchedulerProfile, plugins []scheduler.Plugin
 		}
 	}
 	return p, nil
-}
-
-// readPlugins: the sets that filter and score can be changed, the others are
-// fixed here.
-func readPlugins(p *scheduler.Profile, sets *configv1.Plugins, own []scheduler.Plugin) error {
-	known := scheduler.PluginNames()
-	enable := func(set configv1.PluginSet, where string) error {
-		for _, plugin := range set.Enabled {
-			i := slices.IndexFunc(own, func(o scheduler.Plugin) bool { return o.Name() == plugin.Name })
-			switch {
-			case i >= 0:
-				if !slices.Contains(p.Plugins, own[i]) {
-					p.Plugins = append(p.Plugins, own[i])
-				}
-			case !slices.Contains(known, plugin.Name):
-				return fmt.Errorf("plugins.%s.enabled: there is no plugin %s", where, plugin.Name)
-			}
-			if plugin.Weight != nil && *plugin.Weight > 0 {
-				p.Weights[plugin.Name] = int64(*plugin.Weight)
-			} else if where == "score" && i < 0 {
-				p.Weights[plugin.Name] = 1
-			}
-		}
-		return nil
-	}
-	disabled := func(set configv1.PluginSet) (names []string) {
-		for _, plugin := range set.Disabled {
-			if plugin.Name == "*" {
-				for _, name := range known {
-					if !slices.ContainsFunc(set.Enabled, func(e configv1.Plugin) bool { return e.Name == name }) {
-						names = append(names, name)
-					}
-				}
-				continue
-			}
-			if !slices.ContainsFunc(set.Enabled, func(e configv1.Plugin) bool { return e.Name == plugin.Name }) {
-				names = append(names, plugin.Name)
-			}
-		}
-		return names
-	}
-	p.Disabled = disabled(sets.MultiPoint)
-	p.Unfiltered = slices.Concat(disabled(sets.Filter), disabled(sets.PreEnqueue), disabled(sets.PostFilter))
-	for _, name := range disabled(sets.Score) {
-		p.Weights[name] = 0
-	}
-	for _, set := range []struct {
-		name string
-		set  configv1.PluginSet
-	}{{"multiPoint", sets.MultiPoint}, {"filter", sets.Filter}, {"score", sets.Score}, {"preEnqueue", sets.PreEnqueue}, {"postFilter", sets.PostFilter}} {
-		if err := enable(set.set, set.name); err != nil {
-			return err
-		}
-	}
-	for name, set := range map[string]configv1.PluginSet{"queueSort": sets.QueueSort, "reserve": sets.Reserve, "permit": sets.Permit,
-		"preBind": sets.PreBind, "bind": sets.Bind, "postBind": sets.PostBind} {
-		if len(set.Enabled) > 0 {
-			return fmt.Errorf("plugins.%s: plugins can filter and score only", name)
-		}
-	}
-	return nil
 }
 
 // readArgs reads the arguments of a plugin.
@@ -241,16 +188,34 @@ func readArgs(p *scheduler.Profile, c *configv1.PluginConfig) error {
 			return err
 		}
 		for _, r := range args.Resources {
-			if r.Weight > 1 {
+			if r.Weight != 0 && r.Weight != 1 {
 				return fmt.Errorf("args of %s: resources: the weight of %s must be 1", c.Name, r.Name)
+			}
+			if slices.Contains(p.BalancedResources, corev1.ResourceName(r.Name)) {
+				return fmt.Errorf("args of %s: resources: there is %s already", c.Name, r.Name)
 			}
 			p.BalancedResources = append(p.BalancedResources, corev1.ResourceName(r.Name))
 		}
 		return nil
-	case "DefaultPreemption": // bounds of work, which is bounded otherwise here
-		return read(&configv1.DefaultPreemptionArgs{})
+	case "DefaultPreemption":
+		var args configv1.DefaultPreemptionArgs
+		if err := read(&args); err != nil {
+			return err
+		}
+		p.MinCandidateNodesPercentage, p.MinCandidateNodesAbsolute = args.MinCandidateNodesPercentage, args.MinCandidateNodesAbsolute
+		return nil
 	case "DynamicResources":
-		return read(&configv1.DynamicResourcesArgs{})
+		var args configv1.DynamicResourcesArgs
+		if err := read(&args); err != nil {
+			return err
+		}
+		if t := args.FilterTimeout; t != nil && t.Duration < 0 {
+			return fmt.Errorf("args of %s: filterTimeout: it must not be less than 0", c.Name)
+		}
+		if t := args.BindingTimeout; t != nil && t.Duration < time.Second {
+			return fmt.Errorf("args of %s: bindingTimeout: it must not be less than 1s", c.Name)
+		}
+		return nil
 	}
 	return fmt.Errorf("there is no plugin %s that takes args", c.Name)
 }
@@ -259,82 +224,27 @@ func readStrategy(p *scheduler.Profile, s *configv1.ScoringStrategy) error {
 	if s == nil {
 		return nil
 	}
+	byShape := s.Type == configv1.RequestedToCapacityRatio
+	switch {
+	case s.Type == "":
+		return fmt.Errorf("scoringStrategy: type: it must be LeastAllocated, MostAllocated or RequestedToCapacityRatio")
+	case byShape && s.RequestedToCapacityRatio == nil:
+		return fmt.Errorf("scoringStrategy: requestedToCapacityRatio: it must be there when the type is RequestedToCapacityRatio")
+	case !byShape && s.RequestedToCapacityRatio != nil:
+		return fmt.Errorf("scoringStrategy: requestedToCapacityRatio: it must not be there when the type is %s", s.Type)
+	}
 	for _, r := range s.Resources {
-		p.Resources = append(p.Resources, scheduler.ResourceWeight{Name: corev1.ResourceName(r.Name), Weight: max(r.Weight, 1)})
+		weight := r.Weight
+		if weight == 0 {
+			weight = 1
+		}
+		p.Resources = append(p.Resources, scheduler.ResourceWeight{Name: corev1.ResourceName(r.Name), Weight: weight})
 	}
 	p.Strategy = string(s.Type)
-	if s.RequestedToCapacityRatio != nil {
+	if byShape {
 		for _, point := range s.RequestedToCapacityRatio.Shape {
 			p.Shape = append(p.Shape, scheduler.ShapePoint{Utilization: point.Utilization, Score: point.Score})
 		}
 	}
 	return nil
-}
-
-func readExtender(from *configv1.Extender) (scheduler.Extender, error) {
-	e := scheduler.Extender{URL: strings.TrimSuffix(from.URLPrefix, "/"), Filter: from.FilterVerb, Prioritize: from.PrioritizeVerb, Bind: from.BindVerb,
-		Weight: from.Weight, Names: from.NodeCacheCapable, Ignorable: from.Ignorable, Timeout: from.HTTPTimeout.Duration}
-	if from.PreemptVerb != "" {
-		return e, fmt.Errorf("preemptVerb: extenders are not asked about preemption")
-	}
-	if e.Prioritize != "" && e.Weight <= 0 {
-		return e, fmt.Errorf("weight: it must be greater than 0 when there is a prioritizeVerb")
-	}
-	for _, r := range from.ManagedResources {
-		if r.IgnoredByScheduler {
-			return e, fmt.Errorf("managedResources: %s cannot be ignored by the scheduler", r.Name)
-		}
-		e.Resources = append(e.Resources, corev1.ResourceName(r.Name))
-	}
-	var err error
-	e.Client, err = clientFor(from)
-	return e, err
-}
-
-// clientFor makes a client from the TLS part of an extender.
-func clientFor(from *configv1.Extender) (*http.Client, error) {
-	if !from.EnableHTTPS && from.TLSConfig == nil {
-		return nil, nil
-	}
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t := from.TLSConfig; t != nil {
-		tlsConfig.InsecureSkipVerify, tlsConfig.ServerName = t.Insecure, t.ServerName
-		ca, err := dataOr(t.CAData, t.CAFile)
-		if err != nil {
-			return nil, err
-		}
-		if len(ca) > 0 {
-			tlsConfig.RootCAs = x509.NewCertPool()
-			if !tlsConfig.RootCAs.AppendCertsFromPEM(ca) {
-				return nil, fmt.Errorf("tlsConfig: no certificate in the CA")
-			}
-		}
-		cert, err := dataOr(t.CertData, t.CertFile)
-		if err != nil {
-			return nil, err
-		}
-		key, err := dataOr(t.KeyData, t.KeyFile)
-		if err != nil {
-			return nil, err
-		}
-		if len(cert) > 0 {
-			pair, err := tls.X509KeyPair(cert, key)
-			if err != nil {
-				return nil, fmt.Errorf("tlsConfig: %w", err)
-			}
-			tlsConfig.Certificates = []tls.Certificate{pair}
-		}
-	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, Proxy: http.ProxyFromEnvironment}}, nil
-}
-
-func dataOr(data []byte, file string) ([]byte, error) {
-	if len(data) > 0 || file == "" {
-		return data, nil
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("tlsConfig: %w", err)
-	}
-	return data, nil
 }
