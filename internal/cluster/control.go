@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,13 +11,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/setpoint-project/setpoint/internal/apiserver"
 	"github.com/setpoint-project/setpoint/internal/apiserver/admission/dynamic"
 	"github.com/setpoint-project/setpoint/internal/apiserver/aggregation"
 	"github.com/setpoint-project/setpoint/internal/apiserver/crd"
 	"github.com/setpoint-project/setpoint/internal/apiserver/gather"
+	"github.com/setpoint-project/setpoint/internal/apiserver/h2"
 	"github.com/setpoint-project/setpoint/internal/apiserver/nodeproxy"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/pki"
@@ -141,20 +139,7 @@ func (c *controlPlane) run(p *parts) error {
 	}
 	srv := &http.Server{Handler: c.server, ReadHeaderTimeout: 30 * time.Second, TLSConfig: c.serverTLS(),
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)}
-	// Many watches share a connection.
-	h2 := &http2.Server{MaxConcurrentStreams: 1000}
-	if err := http2.ConfigureServer(srv, h2); err != nil {
-		return err
-	}
-	srv.TLSNextProto[http2.NextProtoTLS] = func(hs *http.Server, c *tls.Conn, h http.Handler) {
-		// Not h, which only fills in what HTTP/2 has filled in already: it would
-		// lie on the stack of each request, half a kilobyte for every watch.
-		opts := &http2.ServeConnOpts{BaseConfig: hs, Handler: hs.Handler}
-		if h, ok := h.(interface{ BaseContext() context.Context }); ok {
-			opts.Context = h.BaseContext()
-		}
-		h2.ServeConn(c, opts)
-	}
+	h2.Configure(srv)
 	for _, l := range c.listeners {
 		p.run("API server", func(context.Context) error {
 			err := srv.ServeTLS(gather.Listener(l), "", "")

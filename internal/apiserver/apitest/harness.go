@@ -30,6 +30,8 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver/crd"
 	"github.com/setpoint-project/setpoint/internal/apiserver/discovery"
 	"github.com/setpoint-project/setpoint/internal/apiserver/fairness"
+	"github.com/setpoint-project/setpoint/internal/apiserver/gather"
+	"github.com/setpoint-project/setpoint/internal/apiserver/h2"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/all"
@@ -115,6 +117,8 @@ func New(t testing.TB, o Options) *Harness {
 	if o.HTTP {
 		h.HTTP = httptest.NewUnstartedServer(s)
 		h.HTTP.EnableHTTP2 = true
+		h.HTTP.Listener = gather.Listener(h.HTTP.Listener)
+		h2.Configure(h.HTTP.Config)
 		h.HTTP.StartTLS()
 		t.Cleanup(h.HTTP.Close)
 	}

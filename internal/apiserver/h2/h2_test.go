@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -533,12 +532,15 @@ func TestIdleWatchHoldsNoBuffer(t *testing.T) {
 }
 
 // TestWorkersAreFew: after many requests at once, no more goroutines wait for
-// the next than are of use.
+// the next than are of use, and none once the server is down.
 func TestWorkersAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before := runtime.NumGoroutine()
 		end := make(chan struct{})
-		x := start(t, func(w http.ResponseWriter, r *http.Request) { <-end })
+		var s atomic.Pointer[server]
+		x := start(t, func(w http.ResponseWriter, r *http.Request) {
+			s.Store(w.(*stream).c.s)
+			<-end
+		})
 		p := x.peer(t)
 		go io.Copy(io.Discard, p.conn)
 		for id := range uint32(maxStreams) {
@@ -547,13 +549,22 @@ func TestWorkersAreFew(t *testing.T) {
 		synctest.Wait()
 		close(end)
 		synctest.Wait()
-		if n := runtime.NumGoroutine() - before; n > maxIdle+10 {
-			t.Errorf("%d goroutines are left", n)
+		if n := s.Load().idle.Load(); n != maxIdle {
+			t.Errorf("%d goroutines wait", n)
 		}
 		p.ask(2*maxStreams+1, "GET", "/", true)
 		synctest.Wait()
+		if n := s.Load().idle.Load(); n != maxIdle {
+			t.Errorf("%d goroutines wait after one more request", n)
+		}
 		p.conn.NetConn().Close()
+		if err := x.srv.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
 		synctest.Wait()
+		if n := s.Load().idle.Load(); n != 0 {
+			t.Errorf("%d goroutines wait for a server that is down", n)
+		}
 	})
 }
 

@@ -146,6 +146,11 @@ var cases = []struct {
 		panic(http.ErrAbortHandler)
 	}},
 	{"methods", method("PROPFIND"), tell},
+	{"the server as a whole", func(url string) *http.Request {
+		r := method(http.MethodOptions)(url)
+		r.URL.Opaque = "*"
+		return r
+	}, tell},
 }
 
 func get(url string) *http.Request { return method(http.MethodGet)(url) }

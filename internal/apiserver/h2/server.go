@@ -20,11 +20,10 @@ const (
 
 // server is what the connections of an http.Server share.
 type server struct {
-	handler http.Handler
-	base    *http.Server
-	work    chan *stream
-	idle    atomic.Int32
-	stop    chan struct{} // closed by Shutdown
+	base *http.Server
+	work chan *stream
+	idle atomic.Int32
+	stop chan struct{} // closed by Shutdown
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // guarded by mu
@@ -33,7 +32,7 @@ type server struct {
 
 // Configure makes srv serve HTTP/2 by this package.
 func Configure(srv *http.Server) {
-	s := &server{handler: srv.Handler, base: srv, work: make(chan *stream), stop: make(chan struct{}), conns: map[*conn]struct{}{}}
+	s := &server{base: srv, work: make(chan *stream), stop: make(chan struct{}), conns: map[*conn]struct{}{}}
 	if srv.TLSNextProto == nil {
 		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 	}

@@ -70,10 +70,13 @@ func (st *stream) run() {
 		st.cancel()
 		st.c.flush()
 	}()
-	if st.refuse != 0 {
+	switch {
+	case st.refuse != 0:
 		http.Error(st, http.StatusText(st.refuse), st.refuse)
-	} else {
-		st.c.s.handler.ServeHTTP(st, st.req)
+	case st.req.RequestURI == "*" && st.req.Method == http.MethodOptions: // of the server as a whole
+		st.WriteHeader(http.StatusOK)
+	default:
+		st.c.s.base.Handler.ServeHTTP(st, st.req)
 	}
 	whole = true
 }
