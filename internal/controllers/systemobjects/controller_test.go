@@ -2,6 +2,7 @@ package systemobjects_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -61,4 +62,33 @@ func TestConverges(t *testing.T) {
 		},
 		End: end,
 	})
+}
+
+// TestFamilies: the service and its endpoints are of the primary family alone,
+// whatever addresses the servers have.
+func TestFamilies(t *testing.T) {
+	for ip, want := range map[string]string{"10.43.0.1": "10.42.0.1", "fd00:43::1": "fd00:42::1"} {
+		s := server
+		s.ServiceIP = netip.MustParseAddr(ip)
+		s.Addresses = []netip.Addr{netip.MustParseAddr("10.42.0.1"), netip.MustParseAddr("fd00:42::1")}
+		controllertest.Run(t, controllertest.Case{
+			Runs: 2, End: end,
+			Loops: func(o controllers.Options) []controllers.Controller {
+				return []controllers.Controller{systemobjects.New(o, s)}
+			},
+			Start: func(w *controllertest.World) {},
+			Check: func(w *controllertest.World) error {
+				svc := w.Get(client.Services, "default", "kubernetes").(*corev1.Service)
+				slice := w.Get(client.EndpointSlices, "default", "kubernetes").(*discoveryv1.EndpointSlice)
+				ep := w.Get(client.Endpoints, "default", "kubernetes").(*corev1.Endpoints)
+				if len(svc.Spec.ClusterIPs) != 1 || svc.Spec.ClusterIP != ip || string(svc.Spec.IPFamilies[0]) != string(slice.AddressType) {
+					return fmt.Errorf("service %v, slice of %s", svc.Spec, slice.AddressType)
+				}
+				if len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != want || len(ep.Subsets[0].Addresses) != 1 || ep.Subsets[0].Addresses[0].IP != want {
+					return fmt.Errorf("endpoints %v and %v, want %s", slice.Endpoints, ep.Subsets, want)
+				}
+				return nil
+			},
+		})
+	}
 }

@@ -22,9 +22,11 @@ import (
 
 // Server is where the API server is reached.
 type Server struct {
-	Addresses []netip.Addr // of the servers, as pods reach them
-	Port      int32        // where the servers listen
-	ServiceIP netip.Addr   // the first of the service range, as a rule
+	// Addresses of the servers, as pods reach them. Those of another family than
+	// the service's are of no use to it.
+	Addresses []netip.Addr
+	Port      int32      // where the servers listen
+	ServiceIP netip.Addr // the first of the service range, as a rule
 }
 
 const (
@@ -83,6 +85,16 @@ func (s Server) family() corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
+// reached are the addresses that the service leads to.
+func (s Server) reached() (out []netip.Addr) {
+	for _, a := range s.Addresses {
+		if a.Is4() == s.ServiceIP.Is4() {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 func (s Server) service() piece {
 	single := corev1.IPFamilyPolicySingleStack
 	labels := map[string]string{"component": "apiserver", "provider": "kubernetes"}
@@ -108,7 +120,7 @@ func (s Server) service() piece {
 
 func (s Server) endpoints() piece {
 	var addresses []corev1.EndpointAddress
-	for _, a := range s.Addresses {
+	for _, a := range s.reached() {
 		addresses = append(addresses, corev1.EndpointAddress{IP: a.String()})
 	}
 	want := &corev1.Endpoints{
@@ -135,7 +147,7 @@ func (s Server) slice() piece {
 		AddressType: discoveryv1.AddressType(s.family()),
 		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
 	}
-	for _, a := range s.Addresses {
+	for _, a := range s.reached() {
 		want.Endpoints = append(want.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{a.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
 		})
