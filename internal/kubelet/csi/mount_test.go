@@ -18,6 +18,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kubelet/csi/csitest"
 	"github.com/setpoint-project/setpoint/internal/kubelet/volume"
+	"github.com/setpoint-project/setpoint/internal/volumes"
 )
 
 // TestVolumeOfTwoPods: attached, staged once, published for each pod; taken back
@@ -186,6 +187,33 @@ func TestUsualFolder(t *testing.T) {
 	r.delete(pod)
 	r.awaitGone()
 	r.awaitCalls("stage h-data", "publish h-data", "unpublish h-data", "unstage h-data")
+}
+
+// TestAttachedLater: an attachment that is not there yet, of which a node is told
+// no more than of another's, is waited for.
+func TestAttachedLater(t *testing.T) {
+	r := newRig(t, nil)
+	manage := func(yes string) {
+		r.edit(client.Nodes, "", "n1", func(obj client.Object) { obj.SetAnnotations(map[string]string{volumes.ControllerManaged: yes}) })
+	}
+	manage("false") // nothing is attached
+	pv, pod := r.bound("data"), r.pod("a", "data")
+	done := make(chan error, 1)
+	go func() { done <- r.mount(pod, pv) }()
+	r.await("the node has looked for the attachment", func() string {
+		select {
+		case err := <-done:
+			t.Fatalf("it did not wait: %v", err)
+		default:
+		}
+		if r.refused.Load() == 0 {
+			return "it has not"
+		}
+		return ""
+	})
+	manage("true")
+	r.must(<-done)
+	r.awaitCalls("stage h-data", "publish h-data")
 }
 
 // TestGrows: a volume that has become larger is enlarged on the node, and its

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,12 +38,14 @@ const name = "disk.example.com"
 // rig is a node with a driver, an API server, the loop that attaches and an
 // attacher; only the kubelet is left out, whose part the test plays.
 type rig struct {
-	t      *testing.T
-	api    client.Interface
-	root   string
-	driver *csitest.Driver
-	boot   string
-	modes  []v1.PersistentVolumeAccessMode // of what bound makes
+	t   *testing.T
+	api client.Interface
+	// refused is how often an attachment was asked for that is not there.
+	refused *atomic.Int32
+	root    string
+	driver  *csitest.Driver
+	boot    string
+	modes   []v1.PersistentVolumeAccessMode // of what bound makes
 
 	mu      sync.Mutex
 	m       *csi.Manager    // guarded by mu
@@ -62,7 +65,8 @@ func newRig(t *testing.T, change func(*csitest.Driver)) *rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	h := apitest.New(t, apitest.Options{})
-	r := &rig{t: t, api: asNode{h.Client("tester")}, root: root, boot: "first", modes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+	refused := &atomic.Int32{}
+	r := &rig{t: t, refused: refused, api: asNode{h.Client("tester"), refused}, root: root, boot: "first", modes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 		driver: &csitest.Driver{Name: name, NodeID: "id-of-n1", Folder: filepath.Join(root, "data"), Capabilities: []csitest.Capability{csitest.Stage}}}
 	if change != nil {
 		change(r.driver)
@@ -82,11 +86,15 @@ func newRig(t *testing.T, change func(*csitest.Driver)) *rig {
 
 // asNode answers as a node is answered that asks for an attachment which is not
 // there: as for that of another.
-type asNode struct{ client.Interface }
+type asNode struct {
+	client.Interface
+	refused *atomic.Int32
+}
 
 func (n asNode) Get(ctx context.Context, res client.Resource, namespace, name string) (client.Object, error) {
 	o, err := n.Interface.Get(ctx, res, namespace, name)
 	if res == client.VolumeAttachments && apierrors.IsNotFound(err) {
+		n.refused.Add(1)
 		err = apierrors.NewForbidden(res.GroupResource(), name, fmt.Errorf("no relationship found"))
 	}
 	return o, err
