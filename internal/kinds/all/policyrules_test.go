@@ -142,6 +142,16 @@ spec.ingressClassName: Invalid value: "A": ` + dnsName},
 			want: `spec.cidrs: Invalid value: ["10.0.0.0/16","10.1.0.0/16"]: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96`},
 		{name: "family added", kind: "ServiceCIDR", old: `{spec: {cidrs: [10.0.0.0/16]}}`, obj: `{spec: {cidrs: [10.0.0.0/16, "fd00::/112"]}}`},
 		{name: "changed", kind: "ServiceCIDR", old: `{spec: {cidrs: [10.0.0.0/16]}}`, obj: `{spec: {cidrs: [10.1.0.0/16]}}`, want: `spec.cidrs[0]: Invalid value: "10.1.0.0/16": field is immutable`},
+		{name: "IPv6 alone", kind: "ServiceCIDR", obj: `{spec: {cidrs: ["fd00::/64"]}}`},
+		{name: "IPv6 first", kind: "ServiceCIDR", obj: `{spec: {cidrs: ["fd00::/112", 10.0.0.0/16]}}`},
+		{name: "three", kind: "ServiceCIDR", obj: `{spec: {cidrs: ["fd00::/112", 10.0.0.0/16, "fd01::/112"]}}`,
+			want: `spec.cidrs: Invalid value: ["fd00::/112","10.0.0.0/16","fd01::/112"]: may only hold up to 2 values`},
+		{name: "another before", kind: "ServiceCIDR", old: `{spec: {cidrs: [10.0.0.0/16]}}`, obj: `{spec: {cidrs: ["fd00::/112", 10.0.0.0/16]}}`,
+			want: `spec.cidrs[0]: Invalid value: "fd00::/112": field is immutable`},
+		{name: "family taken away", kind: "ServiceCIDR", old: `{spec: {cidrs: [10.0.0.0/16, "fd00::/112"]}}`, obj: `{spec: {cidrs: [10.0.0.0/16]}}`,
+			want: `spec.cidrs: Invalid value: ["10.0.0.0/16"]: field is immutable`},
+		{name: "spelling", kind: "ServiceCIDR", obj: `{spec: {cidrs: ["FD00::/112"]}}`, want: `spec.cidrs[0]: Invalid value: "FD00::/112": must be in canonical form ("fd00::/112")`},
+		{name: "bits beyond", kind: "ServiceCIDR", obj: `{spec: {cidrs: ["fd00::1/112"]}}`, want: `spec.cidrs[0]: Invalid value: "fd00::1/112": must not have bits set beyond the prefix length`},
 		{name: "valid", kind: "IPAddress", obj: `{metadata: {name: 10.0.0.1}, spec: {parentRef: {resource: services, name: s, namespace: n}}}`},
 		{name: "no parent", kind: "IPAddress", obj: `{metadata: {name: 10.0.0.1}}`, want: `spec.parentRef: Required value`},
 		{name: "parent", kind: "IPAddress", obj: `{metadata: {name: 10.0.0.1}, spec: {parentRef: {group: A}}}`,
@@ -151,7 +161,8 @@ spec.ingressClassName: Invalid value: "A": ` + dnsName},
 
 func TestIPAddressNames(t *testing.T) {
 	k := kindOf(t, "IPAddress")
-	for name, ok := range map[string]bool{"10.0.0.1": true, "fd00::1": true, "FD00::1": false, "10.0.0.01": false, "x": false} {
+	for name, ok := range map[string]bool{"10.0.0.1": true, "fd00::1": true, "FD00::1": false, "10.0.0.01": false, "x": false,
+		"::1": true, "fd00:0::1": false, "fd00::0001": false, "::ffff:10.0.0.1": false, "fe80::1%eth0": false, "2001:db8::1:0:0:1": true, "2001:db8:0:0:1::1": false, "fd00::/64": false} {
 		if bad := k.ValidateName(name, false); (len(bad) == 0) != ok {
 			t.Errorf("%s: %v", name, bad)
 		}

@@ -54,7 +54,7 @@ func parent(ref *networkingv1.ParentReference) string {
 func ipName(name string) []string {
 	ip, err := netip.ParseAddr(name)
 	switch {
-	case err != nil || ip.Is4In6():
+	case err != nil || ip.Is4In6() || ip.Zone() != "":
 		return []string{"must be a valid IP address"}
 	case ip.String() != name:
 		return []string{"must be a canonical format IP address"}
