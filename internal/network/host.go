@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -125,7 +126,31 @@ func (h *Host) bridge() error {
 			return fmt.Errorf("network: give bridge %s the address %s: %w", h.Bridge(), addr.IPNet, err)
 		}
 	}
+	for _, gw := range h.Gateways() {
+		if err := settled(gw); err != nil {
+			return fmt.Errorf("network: address %s of bridge %s: %w", gw, h.Bridge(), err)
+		}
+	}
 	return nil
+}
+
+// settled waits until the kernel leads what is for one of its addresses to
+// itself. An address of IPv6 is there before its route is, and who connects in
+// between waits seconds for a neighbour that does not exist.
+func settled(ip netip.Addr) error {
+	const patience, pause = 10 * time.Second, time.Millisecond
+	for began := time.Now(); ; time.Sleep(pause) {
+		routes, err := netlink.RouteGet(ip.AsSlice())
+		switch {
+		case err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL:
+			return nil
+		case time.Since(began) < patience:
+		case err != nil:
+			return err
+		default:
+			return fmt.Errorf("the kernel does not lead to it after %v, but by %v", patience, routes)
+		}
+	}
 }
 
 // hardwareAddr is one that follows from an address.

@@ -119,6 +119,9 @@ func TestUp(t *testing.T) {
 						t.Fatalf("the bridge's address is no good yet: %v", err)
 					}
 					l.Close()
+					if to, err := netlink.RouteGet(gw.AsSlice()); err != nil || to[0].Type != unix.RTN_LOCAL {
+						t.Errorf("the bridge's address is reached by %v (%v), not by itself", to, err)
+					}
 				}
 				must(t, h.RouteServices(h.ServiceCIDRs))
 				if got := state(t); got != strings.Join(want, "\n") {

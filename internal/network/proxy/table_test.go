@@ -456,10 +456,11 @@ func TestAdvertisements(t *testing.T) {
 	if !w.Host.BridgeFilter {
 		t.Skip("this kernel does not filter bridged packets")
 	}
-	w.Pod("a", "10.42.0.2")
-	w.Pod("b", "10.42.0.3")
+	w.pod("a", "10.42.0.2")
+	w.pod("b", "10.42.0.3")
 	table := w.table()
 	w.Must(table.Replace(newProgram(), w.Host.ServiceCIDRs))
+	w.expect("a", "tcp", "10.42.0.3:8080", "b") // now the links are up
 	socket := func() (fd int) {
 		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
 		w.Must(err)
