@@ -31,7 +31,7 @@ func TestSidecars(t *testing.T) {
 	// Not tests of their own, with which what they start would end.
 	testKilled(r)
 	testGone(r)
-	r.Kubectl("delete", "pvc", "--all", "--timeout=120s")
+	r.Kubectl("delete", "pvc", "--all", "--timeout=300s")
 	r.Eventually(time.Minute, "every disk is deleted", func() error {
 		left, err := os.ReadDir(r.disks + "/disks")
 		if err != nil || len(left) > 0 {
@@ -67,7 +67,7 @@ func testImmediate(r rig) {
 	}
 	r.Kubectl("delete", "pvc", "now")
 	r.called(volume, "first create", "first delete")
-	r.Kubectl("wait", "--for=delete", "pv/"+volume, "--timeout=60s")
+	r.gone("pv/" + volume)
 }
 
 // testMoves: a volume is made for the first pod that needs it, attached to its
@@ -154,7 +154,7 @@ func testEphemeral(r rig) {
 	r.sh("own", "echo x > /v/x")
 	volume := r.get("pvc/own-v", "{.spec.volumeName}")
 	r.Kubectl("delete", "pod", "own", "inline")
-	r.Kubectl("wait", "--for=delete", "pvc/own-v", "pv/"+volume, "--timeout=120s")
+	r.gone("pvc/own-v", "pv/"+volume)
 	r.called(volume, "first delete")
 }
 
@@ -227,8 +227,13 @@ func testSnapshot(r rig) {
 		r.T.Errorf("they hold %q", got)
 	}
 	r.Kubectl("delete", "pod", "old", "restored", "cloned")
-	r.Kubectl("delete", "volumesnapshot", "snap", "--timeout=60s")
-	r.Kubectl("wait", "--for=delete", "volumesnapshotcontents", "--all", "--timeout=60s")
+	r.Kubectl("delete", "volumesnapshot", "snap", "--timeout=300s")
+	r.Eventually(time.Minute, "nothing is left of the snapshot", func() error {
+		if out, err := r.Try("get", "volumesnapshotcontents", "-o", "name"); err != nil || out != "" {
+			return fmt.Errorf("there is %s, %v", out, err)
+		}
+		return nil
+	})
 }
 
 // testForced: a pod that is removed by force leaves nothing behind.
@@ -284,7 +289,7 @@ func testKilled(r rig) {
 	r.Kill()
 	r.Up()
 	r.Kubectl("rollout", "restart", "daemonset/driver")
-	r.Kubectl("rollout", "status", "daemonset/driver", "--timeout=120s")
+	r.Kubectl("rollout", "status", "daemonset/driver", "--timeout=300s")
 	if got := r.sh("stays", "cat /v/x"); got != "kept\n" || r.get("pod/stays", "{.status.containerStatuses[0].containerID}") != container {
 		r.T.Errorf("afterwards the pod sees %q", got)
 	}
@@ -312,5 +317,5 @@ func testGone(r rig) {
 	}
 	r.Kubectl("label", "node", "second", "without-driver-")
 	r.called(volume, "second publish", "second unpublish", "second unstage", "first detach from second")
-	r.Kubectl("wait", "--for=delete", "pod/waits", "--timeout=60s")
+	r.gone("pod/waits")
 }

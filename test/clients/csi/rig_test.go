@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/setpoint-project/setpoint/test/e2e/harness"
+	"github.com/setpoint-project/setpoint/test/freeport"
 )
 
 const (
@@ -39,7 +40,7 @@ func start(t *testing.T) rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(disks) })
 	machine := harness.StartMachine(t)
-	c := harness.Start(t, "--listen", harness.HereIP+":0", "--node-ip", harness.HereIP, "--node-name", "first")
+	c := harness.Start(t, "--listen", fmt.Sprintf("%s:%d", harness.HereIP, freeport.Port(t)), "--node-ip", harness.HereIP, "--node-name", "first")
 	second, err := os.MkdirTemp("", "sp-")
 	if err != nil {
 		t.Fatal(err)
@@ -229,6 +230,19 @@ func (r rig) ready(names ...string) {
 func (r rig) sh(pod, script string) string {
 	r.T.Helper()
 	return r.Kubectl("exec", pod, "-c", "a", "--", "sh", "-c", script)
+}
+
+// gone waits until objects are there no more.
+func (r rig) gone(objects ...string) {
+	r.T.Helper()
+	for _, o := range objects {
+		r.Eventually(time.Minute, o+" is gone", func() error {
+			if out, err := r.Try("get", o, "--ignore-not-found", "-o", "name"); err != nil || out != "" {
+				return fmt.Errorf("there is %s, %v", out, err)
+			}
+			return nil
+		})
+	}
 }
 
 func (r rig) get(object, path string) string {
