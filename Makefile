@@ -4,7 +4,7 @@
 # make lint   formatting, vet and layering
 # make nightly [SEEDS=10000] [FIRST=N]  every loop's convergence test, with so many seeds from N on
 #
-# make clients                     other people's clients: kubectl, Helm, Python, JavaScript, client-go
+# make clients                     other people's clients: kubectl, Helm, Python, JavaScript, client-go, CSI sidecars
 # make conformance-small           the part of Kubernetes' own tests that is cheap to build; test does both
 # make controller-runtime          controller-runtime's own tests against `setpoint envtest`
 # make conformance [FOCUS=regexp]  all of Kubernetes' conformance tests; writes docs/conformance.md
@@ -79,9 +79,9 @@ bench: build
 # What nobody here wrote. Both are part of `make test`. The clients need the
 # module proxy, npm, and Debian's python3-kubernetes, else a test says that it
 # skips; what is built of the suite stays in .cache/conformance/small.
-clients: build
+clients: build deps
 	@/usr/bin/python3 -c 'import kubernetes' 2>/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-kubernetes >/dev/null 2>&1 || true
-	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/clients.json -- -count=1 -timeout 60m ./test/clients
+	SETPOINT=$(abspath $(SETPOINT)) $(GOTESTSUM) --format testname --jsonfile .cache/clients.json -- -count=1 -timeout 60m -p 1 -parallel 12 ./test/clients ./test/clients/csi
 
 conformance-small: build deps
 	$(GO) -C test/conformance run ./run -small -setpoint $(abspath $(SETPOINT)) -cache $(abspath .cache/conformance/small) -pause $(abspath $(BUNDLE_DIR)/pause)
