@@ -108,6 +108,7 @@ spec: {storageClassName: disks, accessModes: [ReadWriteOnce], resources: {reques
 	}
 	c.Kubectl("patch", "pvc", "disk", "-p", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 	c.Kubectl("patch", "pv", "disk", "-p", `{"spec":{"capacity":{"storage":"2Gi"}}}`) // what a resizer does
+	c.Kubectl("patch", "pvc", "disk", "--subresource=status", "--type=merge", "-p", `{"status":{"allocatedResourceStatuses":{"storage":"NodeResizePending"}}}`)
 	c.Await("jsonpath={.status.capacity.storage}=2Gi", "pvc/disk")
 
 	c.Kubectl("delete", "pod", "user")
