@@ -72,7 +72,7 @@ func startLoops(p *parts, dial connect, ranges Ranges, caPEM []byte, keys signer
 		p.run("events", events.Run)
 		return controllers.Options{Client: c, Logger: log, Events: events}
 	}
-	ipam, err := nodeipam.New(o("node-ipam-controller"), nodeipam.Config{Cluster: ranges.Cluster, Simulated: simnode.Simulated})
+	ipam, err := nodeipam.New(o("node-ipam-controller"), nodeipam.Config{Cluster: ranges.Cluster, Kept: ranges.Kept, Simulated: simnode.Simulated})
 	if err != nil {
 		return err
 	}

@@ -209,14 +209,32 @@ func (s *State) apiServiceIP() netip.Addr { return s.ServiceCIDRs.Primary().Mask
 type Ranges struct {
 	Cluster Prefixes `json:"clusterCIDR"`
 	Service Prefixes `json:"serviceCIDR"`
+	// Kept are the parts of the pod ranges that the server's own machine takes by
+	// itself, when it is a node.
+	Kept []netip.Prefix `json:"kept,omitempty"`
 	// NoDNS says that nodes do not serve the cluster's names.
 	NoDNS bool `json:"noDNS,omitempty"`
 	// LoadBalancers is Options.LoadBalancerPool.
 	LoadBalancers string `json:"loadBalancers,omitempty"`
 }
 
+// keptParts are the parts that this machine has, and those that it would take at
+// a later start, of a family that it has none of yet.
+func (s *State) keptParts() (kept []netip.Prefix) {
+	if s.Server != "" || len(s.PodCIDRs) == 0 {
+		return nil
+	}
+	kept = append(kept, s.PodCIDRs...)
+	for _, p := range s.ClusterCIDRs {
+		if !slices.ContainsFunc(s.PodCIDRs, func(q netip.Prefix) bool { return p.Addr().Is4() == q.Addr().Is4() }) {
+			kept = append(kept, firstPart(p))
+		}
+	}
+	return kept
+}
+
 func (c *controlPlane) ranges() Ranges {
-	return Ranges{Cluster: c.state.ClusterCIDRs, Service: c.state.ServiceCIDRs, NoDNS: c.opts.DNS == "none", LoadBalancers: c.opts.LoadBalancerPool}
+	return Ranges{Kept: c.state.keptParts(), Cluster: c.state.ClusterCIDRs, Service: c.state.ServiceCIDRs, NoDNS: c.opts.DNS == "none", LoadBalancers: c.opts.LoadBalancerPool}
 }
 
 // gateways are the addresses of this machine's bridge, once it is a node.

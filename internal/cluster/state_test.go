@@ -189,3 +189,23 @@ func TestAddFamily(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptParts: what this machine has of the pod ranges, or will take, is given
+// to no other node.
+func TestKeptParts(t *testing.T) {
+	for _, c := range []struct{ pods, own, server, want string }{
+		{"10.42.0.0/16", "", "", ""},
+		{"10.42.0.0/16", "10.42.0.0/24", "", "10.42.0.0/24"},
+		{"10.42.0.0/16,fd00:42::/56", "10.42.0.0/24", "", "10.42.0.0/24,fd00:42::/64"},
+		{"10.42.0.0/16,fd00:42::/56", "10.42.0.0/24,fd00:42::/64", "", "10.42.0.0/24,fd00:42::/64"},
+		{"10.42.0.0/16", "10.42.7.0/24", "https://192.0.2.1:6443", ""},
+	} {
+		s := State{Server: c.server}
+		if err := errors.Join(s.ClusterCIDRs.Set(c.pods), s.PodCIDRs.Set(c.own)); err != nil {
+			t.Fatal(err)
+		}
+		if got := Prefixes(s.keptParts()).String(); got != c.want {
+			t.Errorf("%s of %s: %s, want %s", c.own, c.pods, got, c.want)
+		}
+	}
+}

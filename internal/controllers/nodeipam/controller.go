@@ -45,6 +45,8 @@ var all = loop.Key{}
 type Config struct {
 	// Cluster has a range for each family of addresses, one or two.
 	Cluster []netip.Prefix
+	// Kept are given to nobody: whose they are takes them himself.
+	Kept []netip.Prefix
 	// Simulated tells of a node whether nothing is sent to its pods; nil: none
 	// is.
 	Simulated func(*corev1.Node) bool

@@ -24,6 +24,9 @@ func plan(nodes []*corev1.Node, promised promises, config Config) (given, left [
 	all := make([]*ranges, len(config.Cluster))
 	for i := range all {
 		all[i], _ = newRanges(config.Cluster[i]) // New has checked it
+		for _, p := range config.Kept {
+			all[i].take(p)
+		}
 		for _, node := range nodes {
 			all[i].takeAll(append([]string{node.Spec.PodCIDR}, node.Spec.PodCIDRs...))
 			if lacks(node) {

@@ -30,6 +30,7 @@ func TestPlan(t *testing.T) {
 		name     string
 		cluster  string
 		nodes    string // "name", "name=range[,range]"; the first is the oldest; "sim..." are simulated
+		kept     string
 		promised string // "name=range[,range]"
 		want     string
 		left     int
@@ -53,6 +54,8 @@ func TestPlan(t *testing.T) {
 		{name: "what is promised is kept, and free to nobody", cluster: "10.42.0.0/16", nodes: "a b c", promised: "b=10.42.0.0/24", want: "b=10.42.0.0/24 a=10.42.1.0/24 c=10.42.2.0/24"},
 		{name: "promised to who is gone or has it", cluster: "10.42.0.0/16", nodes: "a=10.42.1.0/24 b", promised: "x=10.42.0.0/24 a=10.42.1.0/24", want: "b=10.42.0.0/24"},
 		{name: "the last is promised", cluster: "10.42.0.0/24", nodes: "a b", promised: "b=10.42.0.0/24", want: "b=10.42.0.0/24", left: 1},
+		{name: "kept for who takes it", cluster: "10.42.0.0/16 fd00:1::/48", kept: "10.42.0.0/24 fd00:1:0:1::/64", nodes: "a b", want: "a=10.42.1.0/24,fd00:1::/64 b=10.42.2.0/24,fd00:1:0:2::/64"},
+		{name: "who takes it has it", cluster: "10.42.0.0/23", kept: "10.42.0.0/24", nodes: "a=10.42.0.0/24 b", want: "b=10.42.1.0/24"},
 		{name: "small for IPv6 is large", cluster: "fd00::/32", nodes: "a b", want: "a=fd00::/64 b=fd00:0:0:1::/64"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -72,7 +75,7 @@ func TestPlan(t *testing.T) {
 				promised[types.UID(name)] = strings.Split(cidrs, ",")
 			}
 			slices.Reverse(nodes) // the order they come in is none
-			given, left := plan(nodes, promised, Config{Cluster: prefixes(test.cluster), Simulated: bySim})
+			given, left := plan(nodes, promised, Config{Cluster: prefixes(test.cluster), Kept: prefixes(test.kept), Simulated: bySim})
 			var got []string
 			for _, n := range given {
 				got = append(got, n.Name+"="+strings.Join(n.Spec.PodCIDRs, ","))
