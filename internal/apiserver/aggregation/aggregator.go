@@ -2,6 +2,7 @@ package aggregation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,13 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/setpoint-project/setpoint/internal/apiserver/discovery"
+	"github.com/setpoint-project/setpoint/internal/apiserver/reach"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/loop"
@@ -38,6 +39,7 @@ const (
 type Config struct {
 	Client   client.Interface     // the API server's own
 	Kinds    func() []*kinds.Kind // what the API server serves itself
+	Reach    reach.Func           // finds services; nil: by their cluster IPs
 	ClientCA []byte               // who signs the certificates of clients, in PEM
 	// Builtin serve versions that no kind of the API server is of, as long as
 	// no APIService leads elsewhere. They have no APIService of their own:
@@ -73,6 +75,9 @@ func New(cfg Config) (*Aggregator, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Reach == nil {
+		cfg.Reach = (&reach.Resolver{Get: cfg.Client.Get}).Address
 	}
 	a := &Aggregator{cfg: cfg, id: id}
 	a.routes.Store(&map[schema.GroupVersion]*route{})
@@ -238,16 +243,23 @@ func (a *Aggregator) remote(ctx context.Context, s *apiregistrationv1.APIService
 	r := had
 	if r == nil || !reflect.DeepEqual(r.spec, s.Spec) {
 		var err error
-		if r, err = newRoute(s.Spec, a.id, a.serviceIP); err != nil {
+		if r, err = newRoute(s.Spec, a.id, a.cfg.Reach); err != nil {
 			a.drop(gv)
 			return a.tell(ctx, s, apiregistrationv1.ConditionFalse, "InvalidCABundle", err.Error(), loop.WaitFor("", "%v", err))
 		}
 	}
 	now := *r
 	reason := "FailedDiscoveryCheck"
-	_, now.available = a.serviceIP(ctx, s.Spec.Service.Namespace, s.Spec.Service.Name)
-	if now.available != nil {
-		reason = "ServiceNotFound"
+	service, port := s.Spec.Service, int32(443)
+	if service.Port != nil {
+		port = *service.Port
+	}
+	if _, now.available = a.cfg.Reach(ctx, service.Namespace, service.Name, port); errors.Is(now.available, reach.ErrNoEndpoints) {
+		reason = "MissingEndpoints"
+	} else if apierrors.IsNotFound(now.available) {
+		reason, now.available = "ServiceNotFound", fmt.Errorf("service/%s in %q is not present", service.Name, service.Namespace)
+	} else if now.available != nil {
+		reason = "ServiceAccessError"
 	} else if now.resources, now.available = now.ask(ctx); now.available != nil {
 		now.resources = r.resources
 	} else {
@@ -281,22 +293,6 @@ func (a *Aggregator) change(f func(map[schema.GroupVersion]*route)) {
 	f(next)
 	a.routes.Store(&next)
 	a.version.Add(1)
-}
-
-// serviceIP finds where a service is reached.
-func (a *Aggregator) serviceIP(ctx context.Context, namespace, name string) (string, error) {
-	s, err := client.Get[*corev1.Service](ctx, a.cfg.Client, client.Services, namespace, name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("service/%s in %q is not present", name, namespace)
-	case err != nil:
-		return "", err
-	case s.Spec.Type == corev1.ServiceTypeExternalName:
-		return s.Spec.ExternalName, nil
-	case s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone:
-		return "", fmt.Errorf("service/%s in %q has no cluster IP", name, namespace)
-	}
-	return s.Spec.ClusterIP, nil
 }
 
 // Version counts the changes of what Remote returns.

@@ -21,6 +21,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver"
 	"github.com/setpoint-project/setpoint/internal/apiserver/authn"
 	"github.com/setpoint-project/setpoint/internal/apiserver/openapi"
+	"github.com/setpoint-project/setpoint/internal/apiserver/reach"
 )
 
 // route leads to the server of one version of a group.
@@ -38,7 +39,7 @@ type route struct {
 }
 
 // newRoute makes the way to a service. find tells where the service is reached.
-func newRoute(spec apiregistrationv1.APIServiceSpec, id *identity, find func(ctx context.Context, namespace, name string) (string, error)) (*route, error) {
+func newRoute(spec apiregistrationv1.APIServiceSpec, id *identity, find reach.Func) (*route, error) {
 	s := spec.Service
 	port := int32(443)
 	if s.Port != nil {
@@ -59,11 +60,11 @@ func newRoute(spec apiregistrationv1.APIServiceSpec, id *identity, find func(ctx
 	r.transport = &http.Transport{
 		TLSClientConfig: secure, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			ip, err := find(ctx, s.Namespace, s.Name)
+			address, err := find(ctx, s.Namespace, s.Name, port)
 			if err != nil {
 				return nil, err
 			}
-			return (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, network, net.JoinHostPort(ip, strconv.Itoa(int(port))))
+			return (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, network, address)
 		},
 	}
 	r.proxy = &httputil.ReverseProxy{

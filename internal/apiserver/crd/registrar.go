@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/setpoint-project/setpoint/internal/apiserver/reach"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/loop"
@@ -37,6 +38,8 @@ type Registry interface {
 type Config struct {
 	Client   client.Interface // the API server's own
 	Registry Registry
+	// Reach finds the services of webhooks; nil: by their cluster IPs.
+	Reach reach.Func
 	// Changed, when not nil, is called when a kind came, changed or went.
 	Changed  func()
 	Logger   *slog.Logger // nil: no log
@@ -67,6 +70,9 @@ const waiting, byName = "waiting", "name"
 func New(cfg Config) *Registrar {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Reach == nil {
+		cfg.Reach = (&reach.Resolver{Get: cfg.Client.Get}).Address
 	}
 	r := &Registrar{cfg: cfg}
 	r.loop = loop.New(loop.Options{
@@ -225,7 +231,7 @@ func (r *Registrar) serve(crd *apiextensionsv1.CustomResourceDefinition) error {
 		}
 		now.emptied = h.emptied
 	}
-	conversion, err := newWebhook(crd, r.serviceIP)
+	conversion, err := newWebhook(crd, r.cfg.Reach)
 	if err != nil {
 		return err
 	}

@@ -14,13 +14,12 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/apiserver/reach"
 )
 
 // webhook converts objects by asking somebody else.
@@ -40,7 +39,7 @@ const maxReview = 16 << 20
 
 // newWebhook is the converter of a definition, nil when its versions differ by
 // name alone.
-func newWebhook(crd *apiextensionsv1.CustomResourceDefinition, find func(ctx context.Context, namespace, name string) (string, error)) (converter, error) {
+func newWebhook(crd *apiextensionsv1.CustomResourceDefinition, find reach.Func) (converter, error) {
 	c := crd.Spec.Conversion
 	if c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil || c.Webhook.ClientConfig == nil {
 		return nil, nil
@@ -80,31 +79,17 @@ func newWebhook(crd *apiextensionsv1.CustomResourceDefinition, find func(ctx con
 		secure.ServerName = host
 		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			ip, err := find(ctx, s.Namespace, s.Name)
+			address, err := find(ctx, s.Namespace, s.Name, port)
 			if err != nil {
 				return nil, err
 			}
-			return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(ip, strconv.Itoa(int(port))))
+			return (&net.Dialer{}).DialContext(ctx, network, address)
 		}
 	default:
 		return nil, errors.New("the webhook has neither url nor service")
 	}
 	w.http = &http.Client{Transport: transport, Timeout: webhookTimeout}
 	return w, nil
-}
-
-// serviceIP finds where a service is reached.
-func (r *Registrar) serviceIP(ctx context.Context, namespace, name string) (string, error) {
-	s, err := client.Get[*corev1.Service](ctx, r.cfg.Client, client.Services, namespace, name)
-	switch {
-	case err != nil:
-		return "", err
-	case s.Spec.Type == corev1.ServiceTypeExternalName:
-		return s.Spec.ExternalName, nil
-	case s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone:
-		return "", fmt.Errorf("service %s/%s has no cluster IP", namespace, name)
-	}
-	return s.Spec.ClusterIP, nil
 }
 
 func (w *webhook) convert(o *Object, to *version) (*Object, error) {

@@ -15,9 +15,8 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 
-	"github.com/setpoint-project/setpoint/internal/client"
+	"github.com/setpoint-project/setpoint/internal/apiserver/reach"
 )
 
 // caller sends reviews to one webhook, over connections that it keeps.
@@ -29,7 +28,7 @@ type caller struct {
 const maxAnswer = 16 << 20 // an object and its patch are at most a few MiB
 
 // newCaller makes one. find tells where a service is reached.
-func newCaller(c *admissionregistrationv1.WebhookClientConfig, find func(ctx context.Context, namespace, name string) (string, error)) (*caller, error) {
+func newCaller(c *admissionregistrationv1.WebhookClientConfig, find reach.Func) (*caller, error) {
 	secure := &tls.Config{MinVersion: tls.VersionTLS12}
 	if bundle := bytes.TrimSpace(c.CABundle); len(bundle) > 0 {
 		secure.RootCAs = x509.NewCertPool()
@@ -59,29 +58,13 @@ func newCaller(c *admissionregistrationv1.WebhookClientConfig, find func(ctx con
 	}
 	secure.ServerName = host
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		ip, err := find(ctx, s.Namespace, s.Name)
+		address, err := find(ctx, s.Namespace, s.Name, port)
 		if err != nil {
 			return nil, err
 		}
-		return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(ip, strconv.Itoa(int(port))))
+		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
 	return out, nil
-}
-
-// serviceIP finds where a service is reached.
-func (h *Hooks) serviceIP(ctx context.Context, namespace, name string) (string, error) {
-	obj, err := h.cfg.Get(ctx, client.Services, namespace, name)
-	if err != nil {
-		return "", err
-	}
-	switch s := obj.(*corev1.Service); {
-	case s.Spec.Type == corev1.ServiceTypeExternalName:
-		return s.Spec.ExternalName, nil
-	case s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone:
-		return "", fmt.Errorf("service %s/%s has no cluster IP", namespace, name)
-	default:
-		return s.Spec.ClusterIP, nil
-	}
 }
 
 // post sends a body and returns the answer's. timeout is told to the other

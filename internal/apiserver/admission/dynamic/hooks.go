@@ -9,6 +9,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/apiserver/admission"
 	"github.com/setpoint-project/setpoint/internal/apiserver/apply"
 	"github.com/setpoint-project/setpoint/internal/apiserver/authz"
+	"github.com/setpoint-project/setpoint/internal/apiserver/reach"
 	"github.com/setpoint-project/setpoint/internal/client"
 )
 
@@ -18,6 +19,8 @@ type Config struct {
 	// services, parameters of policies.
 	Get  admission.GetFunc
 	List admission.ListFunc
+	// Reach finds the services of webhooks; nil: by their cluster IPs.
+	Reach reach.Func
 	// Authorizer answers what expressions ask; nil allows everything.
 	Authorizer authz.Authorizer
 	// Resource finds the resource of a kind, for the parameters of policies.
@@ -41,6 +44,9 @@ type Hooks struct {
 
 // New makes plugins that admit everything until Open.
 func New(cfg Config) *Hooks {
+	if cfg.Reach == nil {
+		cfg.Reach = (&reach.Resolver{Get: cfg.Get}).Address
+	}
 	h := &Hooks{cfg: cfg}
 	h.mutating.compile, h.validating.compile = h.mutatingHooks, h.validatingHooks
 	h.policies.compile, h.bindings.compile = newPolicy, newBinding

@@ -82,7 +82,7 @@ func (hs *Hooks) newHook(name string, client *admissionregistrationv1.WebhookCli
 		}
 	}
 	h.conditions = sync.OnceValue(func() cel.ConditionEvaluator { return compileConditions(h.texts) })
-	h.caller = sync.OnceValues(func() (*caller, error) { return newCaller(h.client, hs.serviceIP) })
+	h.caller = sync.OnceValues(func() (*caller, error) { return newCaller(h.client, hs.cfg.Reach) })
 	return h
 }
 
