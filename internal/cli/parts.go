@@ -28,7 +28,7 @@ DATA/token. When the disk fails it ends with exit status 3.`,
 			if err != nil {
 				return err
 			}
-			o.DataDir, o.Logger, o.Tell = c.dataDir, log, teller(cmd)
+			o.DataDir, o.Logger, o.Tell, o.Command = c.dataDir, log, teller(cmd), true
 			o.Ready = func(i cluster.Info) { announce(cmd.OutOrStdout(), c, i) }
 			if err := o.Validate(); err != nil {
 				return usageError{err}
@@ -114,7 +114,7 @@ containers and takes its network away.`,
 			if err != nil {
 				return err
 			}
-			o.DataDir, o.Logger, o.Tell = c.dataDir, log, teller(cmd)
+			o.DataDir, o.Logger, o.Tell, o.Command = c.dataDir, log, teller(cmd), true
 			o.Ready = func(i cluster.Info) {
 				fmt.Fprintf(cmd.OutOrStdout(), "this machine is node %s of %s\n", i.Node, i.URL)
 			}

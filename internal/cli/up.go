@@ -69,7 +69,7 @@ A second cluster beside the first needs only a data folder of its own.`,
 			if err != nil {
 				return err
 			}
-			o.DataDir, o.Logger, o.Tell = c.dataDir, log, teller(cmd)
+			o.DataDir, o.Logger, o.Tell, o.Command = c.dataDir, log, teller(cmd), true
 			o.Ready = func(i cluster.Info) { announce(cmd.OutOrStdout(), c, i) }
 			if err := o.Validate(); err != nil {
 				return usageError{err}

@@ -129,7 +129,7 @@ func removeNamed(dir string, patterns ...string) error {
 func takeOver(ctx context.Context, dir string) (*dataLock, error) {
 	limit := time.Now().Add(stopLimit)
 	for stopped := 0; ; {
-		l, err := tryLock(dir)
+		l, err := tryLock(dir, true)
 		var used *inUse
 		if err == nil || !errors.As(err, &used) {
 			return l, err
@@ -138,9 +138,9 @@ func takeOver(ctx context.Context, dir string) (*dataLock, error) {
 			return nil, fmt.Errorf("%w; it did not end within %s", err, stopLimit)
 		}
 		if used.pid != 0 && used.pid != stopped {
-			exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", used.pid))
-			if err == nil && !strings.HasPrefix(filepath.Base(exe), "setpoint") {
-				return nil, fmt.Errorf("%s is in use by process %d, which is %s: end that one first", dir, used.pid, exe)
+			if !used.command { // whatever its file is called, it does more than this cluster
+				exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", used.pid))
+				return nil, fmt.Errorf("%s is in use by process %d (%s), a program that has a cluster in it: end that one first", dir, used.pid, exe)
 			}
 			if err := syscall.Kill(used.pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return nil, fmt.Errorf("stop process %d: %w", used.pid, err)

@@ -35,6 +35,9 @@ type dataLock struct{ file *os.File }
 type inUse struct {
 	dir string
 	pid int // 0: not known
+	// command says that the process is one of setpoint's commands, there for the
+	// cluster alone; else it is a program that has a cluster in it.
+	command bool
 }
 
 func (e *inUse) Error() string {
@@ -59,14 +62,15 @@ func lockData(ctx context.Context, o *Options) (*dataLock, error) {
 	}
 	var l *dataLock
 	err = retry(ctx, o, func(err error) bool { return errors.As(err, new(*inUse)) }, func() (err error) {
-		l, err = tryLock(dir)
+		l, err = tryLock(dir, o.Command)
 		return err
 	})
 	return l, err
 }
 
-// tryLock takes the data folder, or returns inUse.
-func tryLock(dir string) (*dataLock, error) {
+// tryLock takes the data folder, or returns inUse. command is what to say of
+// this process; see inUse.
+func tryLock(dir string, command bool) (*dataLock, error) {
 	path := filepath.Join(dir, "lock")
 	for {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -76,7 +80,8 @@ func tryLock(dir string) (*dataLock, error) {
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 			defer f.Close()
 			if errors.Is(err, syscall.EWOULDBLOCK) {
-				return nil, &inUse{dir, holder(f)}
+				pid, command := holder(f)
+				return nil, &inUse{dir, pid, command}
 			}
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
@@ -86,7 +91,11 @@ func tryLock(dir string) (*dataLock, error) {
 			var there fs.FileInfo
 			if there, err = os.Stat(path); err == nil && os.SameFile(here, there) {
 				if err = f.Truncate(0); err == nil {
-					_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+					text := strconv.Itoa(os.Getpid()) + "\n"
+					if command {
+						text += commandMark + "\n"
+					}
+					_, err = f.WriteAt([]byte(text), 0)
 				}
 				if err == nil || errors.Is(err, syscall.ENOSPC) {
 					return &dataLock{f}, nil // who has it is only told when there is space
@@ -100,18 +109,23 @@ func tryLock(dir string) (*dataLock, error) {
 	}
 }
 
-// holder is the process that has the lock, as far as can be told: the number
-// in the file may be that of an earlier one, for a moment.
-func holder(f *os.File) int {
-	data, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
+// commandMark stands behind the number of a process that `down` may end.
+const commandMark = "command"
+
+// holder is the process that has the lock, as far as can be told, and whether it
+// is there for the cluster alone. The number in the file may be that of an
+// earlier one, for a moment: whoever does not have the file open is none.
+func holder(f *os.File) (pid int, command bool) {
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, 64))
 	if err != nil {
-		return 0
+		return 0, false
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	number, rest, _ := strings.Cut(string(data), "\n")
+	pid, err = strconv.Atoi(strings.TrimSpace(number))
 	if err != nil || !hasOpen(pid, f.Name()) {
-		return 0
+		return 0, false
 	}
-	return pid
+	return pid, strings.TrimSpace(rest) == commandMark
 }
 
 // hasOpen tells whether a process has a file open.
@@ -184,5 +198,6 @@ func Running(dir string) (pid int, running bool) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
 		return 0, false
 	}
-	return holder(f), true
+	pid, _ = holder(f)
+	return pid, true
 }

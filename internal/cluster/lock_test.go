@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	if _, err := tryLock(dir); err != nil {
+	if _, err := tryLock(dir, os.Getenv("AS") == "command"); err != nil {
 		os.Stdout.WriteString(err.Error() + "\n")
 		os.Exit(1)
 	}
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	io.Copy(io.Discard, os.Stdin) // it ends with the test
 }
 
-// hold starts a process that has dir, under a name.
-func hold(t *testing.T, dir, name string) *exec.Cmd {
+// hold starts a process that has dir, under a name; as "command" or otherwise.
+func hold(t *testing.T, dir, name, as string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -49,7 +49,7 @@ func hold(t *testing.T, dir, name string) *exec.Cmd {
 		}
 	}
 	cmd := exec.Command(path)
-	cmd.Env = append(os.Environ(), "HOLD="+dir)
+	cmd.Env = append(os.Environ(), "HOLD="+dir, "AS="+as)
 	if _, err := cmd.StdinPipe(); err != nil { // closed when the test ends, however it does
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func hold(t *testing.T, dir, name string) *exec.Cmd {
 // for it to end.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
-	other := hold(t, dir, "setpoint")
-	_, err := tryLock(dir)
+	other := hold(t, dir, "setpoint", "command")
+	_, err := tryLock(dir, false)
 	if want := "in use by process " + strconv.Itoa(other.Process.Pid); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got error %v, want one with %q", err, want)
 	}
@@ -93,11 +93,11 @@ func TestLock(t *testing.T) {
 		t.Errorf("told %q and %d lines more", line, len(told))
 	}
 	// In one process it is no different.
-	if _, err := tryLock(dir); !errors.As(err, new(*inUse)) {
+	if _, err := tryLock(dir, false); !errors.As(err, new(*inUse)) {
 		t.Errorf("locked twice: %v", err)
 	}
 	l.release()
-	if l, err = tryLock(dir); err != nil {
+	if l, err = tryLock(dir, false); err != nil {
 		t.Fatal(err)
 	}
 	l.release()
@@ -110,7 +110,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if pid := holder(f); pid != 0 {
+	if pid, _ := holder(f); pid != 0 {
 		t.Errorf("process %d is taken for the holder", pid)
 	}
 }
@@ -138,31 +138,34 @@ func TestLockOfDeletedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.release()
-	if _, err := tryLock(dir); !errors.As(err, new(*inUse)) {
+	if _, err := tryLock(dir, false); !errors.As(err, new(*inUse)) {
 		t.Errorf("the folder is not locked: %v", err)
 	}
 }
 
-// TestTakeOver: down ends a setpoint that has the folder, and nothing else.
+// TestTakeOver: down ends a command of ours that has the folder, whatever its
+// file is called, and nothing else.
 func TestTakeOver(t *testing.T) {
-	dir := t.TempDir()
-	other := hold(t, dir, "other")
-	if _, err := takeOver(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "end that one first") {
-		t.Errorf("got error %v", err)
-	}
-	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("a program that is not ours was ended: %v", err)
-	}
-	other.Process.Kill()
-	other.Wait()
-	ours := hold(t, dir, "setpoint")
-	l, err := takeOver(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.release()
-	if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "terminated") {
-		t.Errorf("the process ended with %v, want SIGTERM", err)
+	for _, name := range []string{"other", "setpoint", "setpoint.test"} {
+		dir := t.TempDir()
+		other := hold(t, dir, name, "library")
+		if _, err := takeOver(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "end that one first") {
+			t.Errorf("%s: got error %v", name, err)
+		}
+		if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+			t.Errorf("%s: a program that has more to do was ended: %v", name, err)
+		}
+		other.Process.Kill()
+		other.Wait()
+		ours := hold(t, dir, name, "command")
+		l, err := takeOver(t.Context(), dir)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		l.release()
+		if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "terminated") {
+			t.Errorf("%s: the process ended with %v, want SIGTERM", name, err)
+		}
 	}
 }
 

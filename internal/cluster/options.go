@@ -65,6 +65,9 @@ type Options struct {
 	// InMemory keeps the store in memory only: every object is gone when it
 	// stops.
 	InMemory bool
+	// Command says that the process is there for the cluster alone: Down may
+	// end it.
+	Command bool
 	// Given is what to take from outside instead of making it.
 	Given Given
 
