@@ -25,7 +25,11 @@
 // Use: New, then Run; Gaps lists the pods that wait and why. It needs nothing
 // but a client, so that it runs in the server's process or alone, and twice at
 // once: of two bindings the API server refuses the second, and where two
-// schedulers together gave a node more than it has, the node refuses.
+// schedulers together gave a node more than it has, the node refuses. Devices
+// are the exception, as upstream: a device is given away in the status of a
+// claim, and nothing is written that two claims share, so that two schedulers at
+// once may give one device to two claims. Those of a driver, or of a set of
+// nodes, are for one scheduler (https://github.com/kubernetes/kubernetes/issues/128980).
 //
 // Concurrency: one goroutine owns the index and the queue, and each write runs
 // in a goroutine of its own. Gaps may be called from anywhere.
