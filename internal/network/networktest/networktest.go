@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -155,6 +156,15 @@ func (m *Machine) give(link netlink.Link, f network.Family, addr string) {
 		a.Flags = unix.IFA_F_NODAD
 	}
 	m.Must(netlink.AddrAdd(link, a))
+	// The kernel takes what is for an address of IPv6 a moment later, and
+	// neighbours that ask for it before that ask again after a second only.
+	for {
+		to, err := netlink.RouteGet(a.IP)
+		if err == nil && len(to) > 0 && to[0].Type == unix.RTN_LOCAL {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // settle gives a namespace its addresses and its ways out, of each family.

@@ -42,6 +42,10 @@ func testChangeRefusesNobody(t *testing.T, f network.Family) {
 	w.Must(table.Replace(programs[0], w.Host.ServiceCIDRs))
 	w.Must(w.Host.RouteServices(w.Host.ServiceCIDRs))
 
+	for pod, addr := range map[string]string{"a": "10.42.0.2:8080", "b": "10.42.0.3:8080", "c": "10.42.0.4:8080"} {
+		w.expect("", "tcp", addr, pod) // its neighbours know it now
+	}
+
 	var stop atomic.Bool
 	var connected, refused atomic.Int64
 	failed := make(chan error, 2)
@@ -77,6 +81,9 @@ func testChangeRefusesNobody(t *testing.T, f network.Family) {
 	case err := <-failed:
 		t.Fatal(err)
 	default:
+	}
+	if connected.Load() < rounds {
+		t.Errorf("%d connections are too few to meet a change", connected.Load())
 	}
 	if refused.Load() > 0 {
 		t.Errorf("%d connections refused", refused.Load())
