@@ -60,7 +60,8 @@ func (c *Cleaner) Run(ctx context.Context) error {
 		controllers.Input{View: c.claims, Changed: controllers.Look(c.Loop)},
 		controllers.Input{View: c.pods, Changed: func(old, new client.Object) {
 			pod, ok := controllers.Present(old, new).(*corev1.Pod)
-			if !ok || len(pod.Spec.ResourceClaims) == 0 || new != nil && !controllers.Ended(pod) && pod.DeletionTimestamp == nil {
+			// Also one whose spec names no claim: whoever reserved one for it.
+			if !ok || new != nil && !controllers.Ended(pod) && pod.DeletionTimestamp == nil {
 				return
 			}
 			for _, claim := range c.claims.ByIndex(byPod, string(pod.UID)) {

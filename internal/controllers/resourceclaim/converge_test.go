@@ -3,12 +3,15 @@ package resourceclaim_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/setpoint-project/setpoint/internal/apiserver/apitest"
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
 	"github.com/setpoint-project/setpoint/internal/controllers/controllertest"
@@ -134,5 +137,29 @@ func TestPodEnds(t *testing.T) {
 		End: func(w *controllertest.World) string {
 			return w.Lines(client.ResourceClaims, func(obj client.Object) string { return metav1.GetControllerOfNoCopy(obj).Name })
 		},
+	})
+}
+
+// What is reserved for a pod that asks for no claim is taken back as well when
+// the pod goes, at once: nothing else brings the loop back (TestConverges, seed
+// 197, at times).
+func TestReservedForPodWithoutClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &controllertest.World{TB: t, Client: apitest.New(t, apitest.Options{}).Client("tester")}
+		gone := w.Create(client.Pods, pod("gone"))
+		w.Create(client.ResourceClaims, &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "freed"}, Spec: spec()})
+		allocate(w, "freed", map[string]types.UID{"gone": gone.GetUID()})
+		stop := controllertest.Turn(resourceclaim.NewCleaner(controllers.Options{Client: w.Client}))
+		time.Sleep(time.Minute)
+		reserved := func() int {
+			return len(w.Get(client.ResourceClaims, "default", "freed").(*resourcev1.ResourceClaim).Status.ReservedFor)
+		}
+		before := reserved()
+		w.Delete(client.Pods, "default", "gone", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		time.Sleep(time.Minute)
+		stop()
+		if before != 1 || reserved() != 0 {
+			t.Errorf("reserved for %d pods, and for %d when the pod is gone", before, reserved())
+		}
 	})
 }
