@@ -114,7 +114,7 @@ func (w *Worker) simple(kind Kind, stale bool, do func() error, then func()) fun
 				if w.ctx.Err() == nil {
 					w.deps.Log.Info("step failed", "loop", "kubelet", "key", w.pod.Namespace+"/"+w.pod.Name, "step", string(kind), "error", err)
 				}
-				w.fail(held(kind), v1.ContainerStateWaiting{})
+				w.fail(held(kind), v1.ContainerStateWaiting{Message: err.Error()})
 				return
 			}
 			delete(w.failures, held(kind))
@@ -144,7 +144,7 @@ func (w *Worker) mountVolumes(ctx context.Context, pod *v1.Pod) func() func() {
 				}
 				news := w.remount // came while the volumes were made
 				w.remount = true
-				w.fail(held(MountVolumes), v1.ContainerStateWaiting{})
+				w.fail(held(MountVolumes), v1.ContainerStateWaiting{Message: err.Error()})
 				if news && !w.mounted {
 					w.failures[held(MountVolumes)].until = time.Time{}
 				}
@@ -176,7 +176,7 @@ func (w *Worker) createSandbox(ctx context.Context, pod *v1.Pod) func() func() {
 					return
 				}
 				w.deps.Events.Pod(pod, "", v1.EventTypeWarning, "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: %v", err)
-				w.fail(held(CreateSandbox), v1.ContainerStateWaiting{})
+				w.fail(held(CreateSandbox), v1.ContainerStateWaiting{Message: err.Error()})
 			}
 		}
 		config, err := w.deps.sandboxConfig(pod, attempt)
@@ -205,7 +205,7 @@ func (w *Worker) createSandbox(ctx context.Context, pod *v1.Pod) func() func() {
 				if ctx.Err() == nil {
 					w.deps.Events.Pod(pod, "", v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %s", errorText(err))
 				}
-				w.fail(held(CreateSandbox), v1.ContainerStateWaiting{})
+				w.fail(held(CreateSandbox), v1.ContainerStateWaiting{Message: err.Error()})
 				return
 			}
 			delete(w.failures, held(CreateSandbox))

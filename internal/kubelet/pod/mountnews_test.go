@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/setpoint-project/setpoint/internal/kubelet/pod"
 	"github.com/setpoint-project/setpoint/internal/kubelet/podcertificate"
 	"github.com/setpoint-project/setpoint/internal/kubelet/volume"
+	"github.com/setpoint-project/setpoint/loop"
 )
 
 // slowSigner never has a certificate and takes a second to say so. The first
@@ -35,7 +37,8 @@ func (s *slowSigner) Get(context.Context, *v1.Pod, string, int, *v1.PodCertifica
 func (s *slowSigner) Forget(types.UID) {}
 
 // TestNewsWhileMounting: what changes while volumes are being made is looked at
-// at once when they could not be made, not after the back-off.
+// at once when they could not be made, not after the back-off. Meanwhile the pod
+// says why they could not.
 func TestNewsWhileMounting(t *testing.T) {
 	bubble(t, `
 spec:
@@ -44,6 +47,12 @@ spec:
 `, func(w *world) {
 		w.stop()
 		s := &slowSigner{}
+		var said []string
+		w.deps.Observe = func(_ loop.Key, o loop.Outcome, _ error, _ time.Duration) {
+			if strings.HasPrefix(o.Reason, "could not ") {
+				said = append(said, o.Reason)
+			}
+		}
 		w.deps.Volumes = volume.New(volume.Options{Root: t.TempDir(), Objects: w.deps.Objects, Certificates: s})
 		s.began = time.Now()
 		s.worker = pod.New(w.deps, w.get())
@@ -60,6 +69,9 @@ spec:
 		w.after(100 * time.Millisecond)
 		if n := len(s.asked); n != 2 {
 			t.Errorf("looked %d times: without news there is a back-off", n)
+		}
+		if len(said) == 0 || !strings.HasSuffix(said[len(said)-1], "not yet") {
+			t.Errorf("it said %q", said)
 		}
 	})
 }

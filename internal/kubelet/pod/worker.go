@@ -452,7 +452,7 @@ func (w *Worker) outcome(plan Plan) loop.Outcome {
 	}
 	for name, f := range w.failures {
 		if kind, ok := strings.CutPrefix(name, held("")); ok && time.Now().Before(f.until) {
-			return loop.WaitFor("its next try", "could not %s", kind)
+			return loop.WaitFor("its next try", "could not %s: %s", kind, f.wait.Message)
 		}
 	}
 	return loop.Done()
