@@ -2,6 +2,7 @@
 # make test   build, and pass every test there is
 # make bench  one line of JSON for each figure
 # make lint   formatting, vet and layering
+# make race [RACE=packages]  the tests of what runs concurrently, by the race detector
 # make nightly [SEEDS=10000] [FIRST=N]  every loop's convergence test, with so many seeds from N on
 #
 # make clients                     other people's clients: kubectl, Helm, Python, JavaScript, client-go, CSI sidecars
@@ -23,7 +24,7 @@ GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 # The folder of the cluster that `make run` starts.
 DATA ?= /var/lib/setpoint
 
-.PHONY: run build test test-packages test-conformance-tool test-e2e nightly bench clients conformance conformance-small controller-runtime lint clean deps FORCE
+.PHONY: run build test test-packages test-conformance-tool test-e2e nightly bench clients conformance conformance-small controller-runtime lint race clean deps FORCE
 .DEFAULT_GOAL := build
 
 include bundle.mk
@@ -96,9 +97,16 @@ FOCUS ?=
 conformance: build deps
 	$(GO) -C test/conformance run ./run -setpoint $(abspath $(SETPOINT)) -cache $(abspath .cache/conformance) -pause $(abspath $(BUNDLE_DIR)/pause) -out $(abspath docs/conformance) -focus '$(FOCUS)'
 
+# The race detector needs a C compiler, and everything compiled once more: in a
+# cache of its own.
+RACE ?= ./loop/... ./internal/apiserver/... ./internal/client/... ./internal/kubelet/... ./internal/scheduler/... ./internal/controllers/...
+race:
+	CGO_ENABLED=1 GOCACHE=$(abspath .cache/race) $(GO) test -race -count=1 -p 1 -timeout 60m $(RACE)
+
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
+	$(GO) -C test/conformance vet ./...
 	$(GO) mod verify >/dev/null
 	$(GO) test -count=1 ./test/layering
 
