@@ -42,9 +42,12 @@ func TestSidecars(t *testing.T) {
 	if data, err := os.ReadDir(r.disks + "/data"); err != nil || len(data) > 0 {
 		t.Errorf("data is left: %v, %v", data, err)
 	}
-	if out := r.Kubectl("get", "pv,volumeattachments", "-o", "name"); out != "" {
-		t.Errorf("left: %s", out)
-	}
+	r.Eventually(time.Minute, "no volume and no attachment is left", func() error {
+		if out, err := r.Try("get", "pv,volumeattachments", "-o", "name"); err != nil || out != "" {
+			return fmt.Errorf("there is %s, %v", out, err)
+		}
+		return nil
+	})
 	if wrong := r.read("wrong"); wrong != "" {
 		t.Errorf("the driver was asked what may not be asked:\n%s", wrong)
 	}
@@ -304,7 +307,7 @@ func testGone(r rig) {
 	r.ready("waits")
 	volume := r.get("pvc/waits", "{.spec.volumeName}")
 	r.Kubectl("label", "node", "second", "without-driver=")
-	r.until("csinode/second", "{.spec.drivers}", "")
+	r.until("csinode/second", "{.spec.drivers[*].name}", "")
 	r.Kubectl("delete", "pod", "waits", "--wait=false")
 	r.Eventually(time.Minute, "status says what is missing", func() error {
 		if out := r.Setpoint("status"); !strings.Contains(out, name+" not found in the list of registered CSI drivers") {
