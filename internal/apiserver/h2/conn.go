@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -235,7 +234,7 @@ func (c *conn) close() {
 // failLocked ends everything that waits for the connection.
 func (c *conn) failLocked(err error) {
 	if c.err == nil {
-		c.err = fmt.Errorf("%w: %w", errConnEnded, err)
+		c.err = err
 	}
 	for _, st := range c.streams {
 		c.endLocked(st, c.err)

@@ -8,7 +8,7 @@
 // finds that nobody sends it, sees to that.
 //
 //	reads:  TLS --> conn.serve --> stream.in --> body.Read (handler)
-//	writes: handler --> stream.send --> conn.out --> conn.flush --> TLS
+//	writes: handler --> stream.sendLocked --> conn.out --> conn.flush --> TLS
 //
 // So what many streams have to say at one time leaves in full TLS records and
 // few system calls. Framing and header compression are golang.org/x/net's.

@@ -203,6 +203,114 @@ func TestDeafClient(t *testing.T) {
 	})
 }
 
+// TestResetsOfADeafClient: of requests that a client which reads nothing takes
+// back, while their answers wait for room, nothing is left.
+func TestResetsOfADeafClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen atomic.Pointer[conn]
+		x := start(t, func(w http.ResponseWriter, r *http.Request) {
+			seen.Store(w.(*stream).c)
+			for r.URL.Path == "/long" {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return
+				}
+			}
+		})
+		p := x.peer(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: maxWindow})
+		next[*http2.SettingsFrame](p)
+		p.must(p.fr.WriteWindowUpdate(0, maxWindow-specWindow))
+		p.ask(1, "GET", "/long", true)
+		synctest.Wait()
+		for id := range uint32(100) {
+			p.ask(3+2*id, "GET", "/", true)
+			synctest.Wait()
+			if id%3 > 0 { // so that some in the middle leave, and some at the end
+				p.must(p.fr.WriteRSTStream(3+2*id, http2.ErrCodeCancel))
+				p.must(p.fr.WriteRSTStream(3+2*(id-1), http2.ErrCodeCancel))
+			}
+			synctest.Wait()
+		}
+		c := seen.Load()
+		c.mu.Lock()
+		for i, st := range c.waiting {
+			if st.place != i+1 || c.streams[st.id] != st {
+				t.Errorf("stream %d, which has ended, is still in line at %d, as number %d", st.id, i+1, st.place)
+			}
+		}
+		if len(c.waiting) != len(c.streams) || len(c.streams) != 2 {
+			t.Errorf("%d of %d streams wait, want the long one and the last", len(c.waiting), len(c.streams))
+		}
+		c.mu.Unlock()
+		p.conn.NetConn().Close()
+		synctest.Wait()
+	})
+}
+
+// TestLaggingReader: of a body that is read always a little later than it comes,
+// no more is held than was not read yet, and nothing at its end.
+func TestLaggingReader(t *testing.T) {
+	const piece, lag, pieces = 10000, 1000, 500
+	synctest.Test(t, func(t *testing.T) {
+		var st atomic.Pointer[stream]
+		turn, end := make(chan struct{}), make(chan struct{})
+		x := start(t, func(w http.ResponseWriter, r *http.Request) {
+			st.Store(w.(*stream))
+			buf, at := make([]byte, piece), byte(0)
+			for range turn {
+				if _, err := io.ReadFull(r.Body, buf); err != nil {
+					t.Error(err)
+				}
+				for _, b := range buf {
+					if b != at {
+						t.Fatalf("got %d, want %d", b, at)
+					}
+					at++
+				}
+			}
+			if rest, err := io.ReadAll(r.Body); len(rest) != lag || err != nil {
+				t.Errorf("the rest: %d bytes, %v", len(rest), err)
+			}
+			<-end
+		})
+		p := x.peer(t)
+		go io.Copy(io.Discard, p.conn)
+		p.ask(1, "POST", "/", false)
+		at := byte(0)
+		send := func(n int) {
+			data := make([]byte, n)
+			for i := range data {
+				data[i] = at
+				at++
+			}
+			p.must(p.fr.WriteData(1, false, data))
+		}
+		held := func() int {
+			synctest.Wait()
+			st := st.Load()
+			st.c.mu.Lock()
+			defer st.c.mu.Unlock()
+			return cap(st.in)
+		}
+		send(lag)
+		for range pieces {
+			send(piece)
+			synctest.Wait()
+			turn <- struct{}{}
+		}
+		if n := held(); n > 4*(piece+lag) {
+			t.Errorf("%d bytes are held of a body of which %d were not read", n, lag)
+		}
+		p.must(p.fr.WriteData(1, true, nil))
+		close(turn)
+		if n := held(); n != 0 {
+			t.Errorf("%d bytes are held of a body that was read", n)
+		}
+		close(end)
+		p.conn.NetConn().Close()
+		synctest.Wait()
+	})
+}
+
 // TestQuestionsWithoutEnd: a client that asks and does not listen is not heard
 // any further; nothing piles up.
 func TestQuestionsWithoutEnd(t *testing.T) {

@@ -2,6 +2,7 @@ package h2
 
 import (
 	"encoding/binary"
+	"fmt"
 	"runtime"
 	"sync"
 
@@ -115,7 +116,7 @@ func (c *conn) flushAll() {
 		}
 		c.mu.Lock()
 		if err != nil {
-			c.failLocked(err)
+			c.failLocked(fmt.Errorf("%w: %w", errConnEnded, err))
 			c.tls.NetConn().Close() // the reader ends
 		}
 	}
@@ -141,7 +142,7 @@ func (c *conn) send(b []byte) error {
 // wakeLocked tells those who wait that there is room.
 func (c *conn) wakeLocked() {
 	for i, st := range c.waiting {
-		st.queued = false
+		st.place = 0
 		st.cond.Broadcast()
 		c.waiting[i] = nil
 	}
@@ -149,6 +150,20 @@ func (c *conn) wakeLocked() {
 		c.waiting = nil
 	}
 	c.room.Signal()
+}
+
+// leaveLocked takes a stream that has ended out of the line: of a client that
+// reads nothing and resets what it asks for, nobody else would.
+func (c *conn) leaveLocked(st *stream) {
+	if st.place == 0 {
+		return
+	}
+	last := len(c.waiting) - 1
+	moved := c.waiting[last]
+	c.waiting[st.place-1], moved.place = moved, st.place
+	c.waiting[last] = nil
+	c.waiting = c.waiting[:last]
+	st.place = 0
 }
 
 // hearkenLocked keeps the reader from reading on while the client does not read

@@ -141,7 +141,7 @@ func (c *conn) dataFrameLocked(f *http2.DataFrame) error {
 	} else {
 		c.creditLocked(n - int64(len(data)))
 		st.creditLocked(n - int64(len(data)))
-		st.in = append(st.in, data...)
+		st.takeLocked(data)
 	}
 	if f.StreamEnded() {
 		st.remoteEndLocked()
@@ -227,6 +227,7 @@ func (c *conn) resetLocked(id uint32, code http2.ErrCode) {
 // endLocked forgets a stream. Its handler may still run; it is told by err.
 func (c *conn) endLocked(st *stream, err error) {
 	delete(c.streams, st.id)
+	c.leaveLocked(st)
 	if st.err == nil {
 		st.err = err
 	}

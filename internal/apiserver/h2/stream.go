@@ -38,7 +38,7 @@ type stream struct {
 	// Ours; guarded by c.mu.
 	window int64
 	err    error // nothing may be sent any more
-	queued bool  // in c.waiting
+	place  int   // in c.waiting, counted from 1; 0: not there
 	timers [2]*time.Timer
 
 	answer
@@ -102,6 +102,28 @@ func (st *stream) remoteEndLocked() {
 // bodyWholeLocked tells whether all has come that the header declared.
 func (st *stream) bodyWholeLocked() bool { return st.declared < 0 || st.got == st.declared }
 
+// keepIn is the largest buffer that a stream whose body was read so far keeps for
+// the rest of it.
+const keepIn = 4 * specFrame
+
+// takeLocked holds a piece of the body until it is read. What was read is given
+// up by then: a reader that is always a little behind empties the buffer never.
+func (st *stream) takeLocked(data []byte) {
+	if st.read > len(st.in)/2 { // so a byte is moved once for each that was read
+		st.in = st.in[:copy(st.in, st.in[st.read:])]
+		st.read = 0
+	}
+	st.in = append(st.in, data...)
+}
+
+// emptyLocked: all that has come was read.
+func (st *stream) emptyLocked() {
+	st.in, st.read = st.in[:0], 0
+	if st.remoteEnd || cap(st.in) > keepIn {
+		st.in = nil
+	}
+}
+
 // creditLocked is conn.creditLocked for the stream's window.
 func (st *stream) creditLocked(n int64) {
 	if st.recvDebt += n; st.recvDebt >= streamWindow/4 && !st.remoteEnd && st.err == nil {
@@ -130,7 +152,7 @@ func (b *body) Read(p []byte) (int, error) {
 		case st.read < len(st.in):
 			n := copy(p, st.in[st.read:])
 			if st.read += n; st.read == len(st.in) {
-				st.in, st.read = st.in[:0], 0
+				st.emptyLocked()
 			}
 			c.creditLocked(int64(n))
 			st.creditLocked(int64(n))
@@ -282,9 +304,9 @@ func (st *stream) roomLocked() error {
 // line, of the connection.
 func (st *stream) waitLocked(ofConn bool) {
 	c := st.c
-	if ofConn && !st.queued {
-		st.queued = true
+	if ofConn && st.place == 0 {
 		c.waiting = append(c.waiting, st)
+		st.place = len(c.waiting)
 	}
 	c.kickLocked()
 	st.cond.Wait()
