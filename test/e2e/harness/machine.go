@@ -42,6 +42,9 @@ func StartMachine(t testing.TB) *Machine {
 	})
 	here := func(args ...string) { command(t, exec.Command("ip", args...)) }
 	here("link", "add", "cable-here", "type", "veth", "peer", "name", "cable-there")
+	// The kernel takes a namespace apart some time after its last process: the
+	// next machine's cable might find this one's still there.
+	t.Cleanup(func() { here("link", "delete", "cable-here") })
 	here("link", "set", "cable-there", "netns", fmt.Sprint(m.pid))
 	here("addr", "add", HereIP+"/24", "dev", "cable-here")
 	here("addr", "add", HereIP6+"/64", "dev", "cable-here", "nodad")
