@@ -106,18 +106,19 @@ func Together(c net.Conn, f func() error) error {
 	err := f()
 	g.mu.Lock()
 	g.held = false
-	if g.pending == nil || g.writing {
+	if g.pending != nil && !g.writing {
+		g.writing = true
 		g.mu.Unlock()
-		return err
+		g.flush()
+		g.mu.Lock()
 	}
-	g.writing = true
-	g.mu.Unlock()
-	g.flush()
+	defer g.mu.Unlock()
+	for g.writing { // by a Write from before: who went on writing would find no end of room
+		g.room.Wait()
+	}
 	if err != nil {
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	return g.err
 }
 
@@ -129,6 +130,7 @@ func (c *conn) flush() {
 		c.pending = nil
 		if buf == nil || c.err != nil {
 			c.writing = false
+			c.room.Broadcast()
 			if c.closed {
 				c.Conn.Close()
 			}

@@ -109,6 +109,41 @@ func TestTogether(t *testing.T) {
 	})
 }
 
+// TestTogetherWaits: while somebody else's write still waits for the network,
+// Together does not return, or who calls it again and again would fill the
+// memory.
+func TestTogetherWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := wrap(near)
+		io.WriteString(c, "alone")
+		synctest.Wait()
+		rounds := 0
+		var failed error
+		go func() {
+			for failed == nil && rounds < 100 {
+				failed = Together(c, func() error { _, err := c.Write(make([]byte, 10<<10)); return err })
+				rounds++
+			}
+		}()
+		synctest.Wait()
+		if rounds > 0 {
+			t.Errorf("%d rounds were taken in that nobody reads", rounds)
+		}
+		io.CopyN(io.Discard, far, int64(len("alone")+10<<10))
+		synctest.Wait()
+		if rounds != 1 {
+			t.Errorf("%d rounds after one was read", rounds)
+		}
+		far.Close()
+		synctest.Wait()
+		if failed == nil {
+			t.Error("it still waits")
+		}
+		c.Close()
+	})
+}
+
 // TestReaderWhoStands: writers wait once the buffer is full, and go on, or fail
 // with the connection.
 func TestReaderWhoStands(t *testing.T) {
