@@ -52,12 +52,18 @@ func Main(args []string) error {
 // inherited are the sockets that the process was started with, known by their
 // kind. The first file that is no socket ends them: it is Go's own.
 func inherited() (s Sockets, err error) {
-	for fd := firstSocket; ; fd++ {
-		kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	// All are looked at before one is used: what that opens comes behind them,
+	// and is a socket as well.
+	var kinds []int
+	for {
+		kind, err := unix.GetsockoptInt(firstSocket+len(kinds), unix.SOL_SOCKET, unix.SO_TYPE)
 		if err != nil {
 			break
 		}
-		file := os.NewFile(uintptr(fd), "socket")
+		kinds = append(kinds, kind)
+	}
+	for i, kind := range kinds {
+		file := os.NewFile(uintptr(firstSocket+i), "socket")
 		if kind == unix.SOCK_DGRAM {
 			conn, err := net.FilePacketConn(file)
 			if err != nil {
