@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/containerd"
 	"github.com/setpoint-project/setpoint/internal/dns/feed"
+	"github.com/setpoint-project/setpoint/internal/kubelet/volume"
 	"github.com/setpoint-project/setpoint/internal/network"
 	"github.com/setpoint-project/setpoint/internal/network/announce"
 )
@@ -60,7 +59,7 @@ func Down(ctx context.Context, o Options, purge bool) error {
 		if err != nil && !errors.Is(err, containerd.ErrAbsent) {
 			errs = append(errs, fmt.Errorf("stop the containers: %w", err))
 		}
-		errs = append(errs, unmountBelow(filepath.Join(o.DataDir, "kubelet")))
+		errs = append(errs, volume.Release(filepath.Join(o.DataDir, "kubelet")))
 		// Addresses of pods that were ended by force are still taken there.
 		errs = append(errs, os.RemoveAll(filepath.Join(o.DataDir, "cni", "ipam")))
 		host := &network.Host{Config: network.Config{Instance: state.Instance, ClusterCIDRs: state.ClusterCIDRs, ServiceCIDRs: state.ServiceCIDRs, PodCIDRs: state.PodCIDRs}}
@@ -153,30 +152,4 @@ func takeOver(ctx context.Context, dir string) (*dataLock, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// unmountBelow takes away every mount below dir: volumes of pods.
-func unmountBelow(dir string) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return err
-	}
-	var points []string
-	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
-			points = append(points, fields[4])
-		}
-	}
-	sort.Sort(sort.Reverse(sort.StringSlice(points))) // the inner ones first
-	var errs []error
-	for _, p := range points {
-		if err := unix.Unmount(p, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-			errs = append(errs, fmt.Errorf("unmount %s: %w", p, err))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -11,21 +11,23 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/setpoint-project/setpoint/internal/mounts"
 )
 
 // cgroupRoots returns where cgroup hierarchies are mounted, of both versions:
 // a host has one of version 2, several of version 1, or a mix.
 func cgroupRoots() ([]string, error) {
-	table, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := mounts.Table()
 	if err != nil {
 		return nil, err
 	}
 	seen := make(map[string]bool)
 	var roots []string
-	for _, m := range parseMounts(string(table)) {
-		if (m.fsType == "cgroup" || m.fsType == "cgroup2") && !seen[m.path] {
-			seen[m.path] = true
-			roots = append(roots, m.path)
+	for _, m := range table {
+		if (m.FSType == "cgroup" || m.FSType == "cgroup2") && !seen[m.Path] {
+			seen[m.Path] = true
+			roots = append(roots, m.Path)
 		}
 	}
 	return roots, nil

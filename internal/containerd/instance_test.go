@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/setpoint-project/setpoint/internal/mounts"
 )
 
 // patience bounds what should take milliseconds; it only decides how long a
@@ -216,13 +218,13 @@ func (i *instance) traces() []string {
 	}) {
 		found = append(found, fmt.Sprintf("process %d: %q", pid, processArgs(pid)))
 	}
-	table, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := mounts.Table()
 	if err != nil {
 		i.Fatal(err)
 	}
-	for _, m := range parseMounts(string(table)) {
-		if strings.HasPrefix(m.path, l.data+"/") || strings.HasPrefix(m.path, l.run+"/") {
-			found = append(found, "mount "+m.path)
+	for _, m := range table {
+		if strings.HasPrefix(m.Path, l.data+"/") || strings.HasPrefix(m.Path, l.run+"/") {
+			found = append(found, "mount "+m.Path)
 		}
 	}
 	roots, err := cgroupRoots()

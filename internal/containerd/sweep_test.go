@@ -5,27 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
-)
 
-func TestParseMounts(t *testing.T) {
-	const table = `23 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-30 23 0:26 / /sys/fs/cgroup/memory rw shared:9 master:2 - cgroup cgroup rw,memory
-31 23 0:27 / /with\040space\134and\011tab rw - tmpfs none rw
-not a mount
-32 23 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
-`
-	want := []mountPoint{
-		{"/", "ext4"},
-		{"/sys/fs/cgroup/memory", "cgroup"},
-		{"/with space\\and\ttab", "tmpfs"},
-		{"/sys/fs/cgroup/unified", "cgroup2"},
-	}
-	if diff := cmp.Diff(want, parseMounts(table), cmp.AllowUnexported(mountPoint{})); diff != "" {
-		t.Errorf("mounts (-want +got):\n%s", diff)
-	}
-}
+	"github.com/setpoint-project/setpoint/internal/mounts"
+)
 
 func TestUnmountBelow(t *testing.T) {
 	needRoot(t)
@@ -52,15 +35,15 @@ func TestUnmountBelow(t *testing.T) {
 	if err := unmountBelow(dir); err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := mounts.Table()
 	if err != nil {
 		t.Fatal(err)
 	}
 	besideIsThere := false
-	for _, m := range parseMounts(string(table)) {
-		switch m.path {
+	for _, m := range table {
+		switch m.Path {
 		case dir, inner:
-			t.Errorf("%s is still mounted", m.path)
+			t.Errorf("%s is still mounted", m.Path)
 		case beside:
 			besideIsThere = true
 		}

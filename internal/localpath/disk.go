@@ -6,7 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/setpoint-project/setpoint/internal/mounts"
 )
 
 // Disk makes and removes the folders of volumes. Its methods are idempotent.
@@ -57,15 +58,12 @@ func (Host) Make(path string) error {
 // Remove implements Disk. It refuses while something is mounted below: what
 // lies in a mount is not the volume's.
 func (Host) Remove(path string) error {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	below, err := mounts.Below(path)
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(mounts)) {
-		f := strings.Fields(line)
-		if len(f) > 4 && (f[4] == path || strings.HasPrefix(f[4], path+"/")) {
-			return fmt.Errorf("%s is still mounted", f[4])
-		}
+	if len(below) > 0 {
+		return fmt.Errorf("%s is still mounted", below[0].Path)
 	}
 	return os.RemoveAll(path)
 }

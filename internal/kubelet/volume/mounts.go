@@ -5,98 +5,34 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/setpoint-project/setpoint/internal/mounts"
 )
 
-// mountPoint is one line of mountinfo that we need.
-type mountPoint struct {
-	path   string
-	shared bool
-}
-
-// mountPoints lists the mounts of this namespace.
-func mountPoints() ([]mountPoint, error) {
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	var out []mountPoint
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) < 7 {
-			continue
-		}
-		m := mountPoint{path: unescape(f[4])}
-		for _, o := range f[6:] {
-			if o == "-" {
-				break
-			}
-			m.shared = m.shared || strings.HasPrefix(o, "shared:")
-		}
-		out = append(out, m)
-	}
-	return out, nil
-}
-
-// unescape takes the octal escapes of mountinfo back.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var out strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if v, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(v))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(s[i])
-	}
-	return out.String()
-}
-
+// isMounted tells whether something is mounted on dir.
 func isMounted(dir string) (bool, error) {
-	points, err := mountPoints()
-	if err != nil {
-		return false, err
-	}
-	for _, p := range points {
-		if p.path == dir {
-			return true, nil
-		}
-	}
-	return false, nil
+	_, mounted, err := mounts.At(dir)
+	return mounted, err
 }
 
-// unmountBelow unmounts everything at and below dir, deepest first, and fails
+// unmountBelow unmounts everything at and below dir, the newest first, and fails
 // when something stays: what lies in a mount must never be deleted with it.
 func unmountBelow(dir string) error {
-	points, err := mountPoints()
+	below, err := mounts.Below(dir)
 	if err != nil {
 		return err
 	}
-	var below []string
-	for _, p := range points {
-		if p.path == dir || strings.HasPrefix(p.path, dir+"/") {
-			below = append(below, p.path)
-		}
-	}
-	sort.Slice(below, func(i, j int) bool { return len(below[i]) > len(below[j]) })
 	var errs []error
-	for _, path := range below {
-		if err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW); errors.Is(err, unix.EBUSY) {
-			err = unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	for _, p := range below {
+		if err := unix.Unmount(p.Path, unix.UMOUNT_NOFOLLOW); errors.Is(err, unix.EBUSY) {
+			err = unix.Unmount(p.Path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("unmount %s: %w", path, err))
+				errs = append(errs, fmt.Errorf("unmount %s: %w", p.Path, err))
 			}
 		} else if err != nil && !errors.Is(err, unix.EINVAL) {
-			errs = append(errs, fmt.Errorf("unmount %s: %w", path, err))
+			errs = append(errs, fmt.Errorf("unmount %s: %w", p.Path, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -122,22 +58,9 @@ func share(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
+	p, mounted, err := mounts.At(dir)
+	if err != nil || mounted && p.Shared {
 		return err
-	}
-	points, err := mountPoints()
-	if err != nil {
-		return err
-	}
-	mounted := false
-	for _, p := range points {
-		if p.path == dir {
-			mounted = true
-			if p.shared {
-				return nil
-			}
-		}
 	}
 	if !mounted {
 		if err := bind(dir, dir); err != nil {
@@ -150,16 +73,17 @@ func share(dir string) error {
 	return nil
 }
 
-// Release takes everything that is mounted below a kubelet's folder away.
+// Release takes everything that is mounted below a kubelet's folder away, lazily:
+// what a process still holds goes when that ends.
 func Release(root string) error {
 	var errs []error
-	for _, dir := range shared {
-		dir, err := filepath.EvalSymlinks(filepath.Join(root, dir))
-		if err == nil {
-			err = unmountBelow(dir)
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
+	for _, dir := range append([]string{""}, shared...) { // each may be a link
+		below, err := mounts.Below(filepath.Join(root, dir))
+		errs = append(errs, err)
+		for _, p := range below {
+			if err := unix.Unmount(p.Path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+				errs = append(errs, fmt.Errorf("unmount %s: %w", p.Path, err))
+			}
 		}
 	}
 	return errors.Join(errs...)
