@@ -137,9 +137,20 @@ func (c *common) call() string {
 		program = os.Args[0] // as it was typed: it need not be in the PATH
 	}
 	if dir, err := filepath.Abs(defaultDataDir()); err != nil || c.dataDir != dir {
-		program += " --data-dir " + c.dataDir
+		return shellWord(program) + " --data-dir " + shellWord(c.dataDir)
 	}
-	return program
+	return shellWord(program)
+}
+
+// shellWord is how to type a word so that a shell takes it as it is.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:,@%=", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // args wraps a cobra check so that its refusal counts as a usage error.

@@ -46,7 +46,7 @@ wanted: then owners' children are collected, namespaces end, and so on.`,
 			if err := envtest.Fill(dir, o); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "next: KUBEBUILDER_ASSETS=%s go test ./...\n", dir)
+			fmt.Fprintf(cmd.OutOrStdout(), "next: KUBEBUILDER_ASSETS=%s go test ./...\n", shellWord(dir))
 			return nil
 		},
 	}

@@ -96,7 +96,7 @@ func teller(cmd *cobra.Command) func(string) {
 func announce(w io.Writer, c *common, i cluster.Info) {
 	fmt.Fprintf(w, "ready in %d ms: %s\n", i.Took.Milliseconds(), i.URL)
 	fmt.Fprintf(w, "next: %s kubectl get nodes\n", c.call())
-	fmt.Fprintf(w, "  or: export KUBECONFIG=%s\n", i.Kubeconfig)
+	fmt.Fprintf(w, "  or: export KUBECONFIG=%s\n", shellWord(i.Kubeconfig))
 }
 
 // detached runs the same command again in a session of its own, and returns
