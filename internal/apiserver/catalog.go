@@ -29,12 +29,13 @@ type catalog struct {
 	parts      *intern.Table
 }
 
-// builtin tells the groups of kinds that no user has defined.
+// builtin tells the groups that have kinds which no user has defined, whatever
+// users have put there as well.
 func (c *catalog) builtin(group string) bool {
 	for _, res := range c.resources {
 		for i := range res.kind.Versions {
-			if res.kind.Versions[i].GroupVersion.Group == group {
-				return !res.custom()
+			if res.kind.Versions[i].GroupVersion.Group == group && !res.custom() {
+				return true
 			}
 		}
 	}
