@@ -9,9 +9,9 @@
 // same by itself, and when one falls silent another takes its addresses over.
 // While two nodes see it differently, both may answer for a moment.
 //
-// Addresses stay while Setpoint is down; Withdraw takes them away. Nodes must share a network segment whose hosts reach the pool
-// without a router, and the kernel must answer for every address of its own
-// (arp_ignore 0, the default).
+// Addresses stay while Setpoint is down; Withdraw takes them away. Nodes must
+// share a network segment whose hosts reach the pool without a router, and the
+// kernel must answer for every address of its own (arp_ignore 0, the default).
 package announce
 
 import (

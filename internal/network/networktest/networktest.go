@@ -107,8 +107,8 @@ func (m *Machine) Must(err error) {
 	}
 }
 
-// Pod adds a namespace at an address of IPv4 and its like of IPv6, on a port of the bridge that sends a pod's own
-// packets back to it, as a node's do.
+// Pod adds a namespace at an address of IPv4 and its like of IPv6, on a port of
+// the bridge that sends a pod's own packets back to it, as a node's do.
 func (m *Machine) Pod(name, addr string) {
 	m.t.Helper()
 	bridge, err := netlink.LinkByName(m.Host.Bridge())

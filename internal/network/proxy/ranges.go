@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,9 +15,10 @@ import (
 )
 
 // serviceRanges are those that service addresses come from: the cluster's own,
-// and those of ServiceCIDRs that are of its families. A range that has addresses of pods or of this
-// machine is left out, and told by the name of its ServiceCIDR: what is for a
-// service range and served by nothing is refused, and so they would be.
+// and those of ServiceCIDRs that are of its families. A range that has addresses
+// of pods or of this machine is left out, and told by the name of its
+// ServiceCIDR: what is for a service range and served by nothing is refused, and
+// so they would be.
 func (p *Proxy) serviceRanges() (ranges []netip.Prefix, unfit map[string]netip.Prefix, err error) {
 	ranges = slices.Clone(p.host.ServiceCIDRs)
 	var own []netip.Addr
@@ -95,8 +97,9 @@ func (p *Proxy) reconcileRanges() (loop.Outcome, error) {
 			}
 		}
 	}
-	for name, r := range unfit {
-		return loop.WaitFor("ServiceCIDR "+name, "addresses of pods or of this node are in its range %s, so this node does not serve it", r), nil
+	if len(unfit) > 0 {
+		name := slices.Min(slices.Collect(maps.Keys(unfit))) // the same at each look, or the gap would seem a new one
+		return loop.WaitFor("ServiceCIDR "+name, "addresses of pods or of this node are in its range %s, so this node does not serve it", unfit[name]), nil
 	}
 	return loop.Done(), nil
 }
