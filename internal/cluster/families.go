@@ -77,9 +77,9 @@ func split[T any](text string, parse func(string) (T, error)) ([]T, error) {
 }
 
 // onePerFamily says what is wrong with more of a flag than one of each family.
-func onePerFamily[T any](flag string, list []T, is6 func(T) bool) error {
+func onePerFamily[T fmt.Stringer](flag string, list []T, is6 func(T) bool) error {
 	if len(list) > 2 || len(list) == 2 && is6(list[0]) == is6(list[1]) {
-		return fmt.Errorf("%s %s: must be one, or one of each family", flag, strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]"))
+		return fmt.Errorf("%s %s: must be one, or one of each family", flag, joined(list))
 	}
 	return nil
 }

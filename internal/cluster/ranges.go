@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -45,10 +46,9 @@ func validateRanges(pods, services Prefixes) error {
 	if (len(pods) == 0) != (len(services) == 0) {
 		return fmt.Errorf("--cluster-cidr and --service-cidr: give both or none")
 	}
-	for flag, list := range map[string]Prefixes{"--cluster-cidr": pods, "--service-cidr": services} {
-		if err := onePerFamily(flag, list, func(p netip.Prefix) bool { return p.Addr().Is6() }); err != nil {
-			return err
-		}
+	is6 := func(p netip.Prefix) bool { return p.Addr().Is6() }
+	if err := cmp.Or(onePerFamily("--cluster-cidr", pods, is6), onePerFamily("--service-cidr", services, is6)); err != nil {
+		return err
 	}
 	if len(pods) != len(services) {
 		return fmt.Errorf("--cluster-cidr %s and --service-cidr %s: give ranges of the same families to both", pods, services)
