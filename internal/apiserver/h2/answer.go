@@ -208,14 +208,28 @@ func (st *stream) finish() {
 	st.localEndLocked()
 }
 
-// localEndLocked: our half is whole, and with it the stream.
+// localEndLocked: our half is whole, and with it, soon, the stream. A client that
+// is still sending is heard out for a while, though what it says is of no use: of
+// those that are told to stop together with the answer (8.1), some forget the
+// answer, curl among them.
 func (st *stream) localEndLocked() {
-	if !st.remoteEnd { // what it would still say is of no use (8.1)
-		st.c.frameLocked(http2.FrameRSTStream, 0, st.id, appendUint32(nil, uint32(http2.ErrCodeNo)))
+	c := st.c
+	switch {
+	case st.remoteEnd:
+		c.endLocked(st, errStreamEnded)
+	case c.streams[st.id] == st:
+		st.over, st.err = true, errStreamEnded
+		st.deafLocked()
+		time.AfterFunc(lingering, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.streams[st.id] == st {
+				c.resetLocked(st.id, http2.ErrCodeNo)
+			}
+		})
 	}
-	st.c.endLocked(st, errStreamEnded)
 	if st.closes {
-		go st.c.drain()
+		go c.drain()
 	}
 }
 

@@ -16,10 +16,16 @@ import (
 )
 
 const (
-	// streamWindow and connWindow are how much of the bodies of requests a
-	// client may send before handlers have read it (5.2).
+	// firstWindow is how much of the body of a request a client may send before
+	// its handler begins to read it, streamWindow from then on, and connWindow
+	// how much of all together (5.2). Requests that wait for their turn must not
+	// keep back the bodies of those that have theirs: there is room for as much
+	// of all of them, and for what is being read.
+	firstWindow  = 64 << 10
 	streamWindow = 1 << 20
-	connWindow   = 1 << 20
+	connWindow   = maxStreams*firstWindow + 16*streamWindow
+	// creditSize is how much at a time is given back of connWindow.
+	creditSize = 256 << 10
 	// specWindow is what both sides begin with, and specFrame the size of frames
 	// that all accept, we no larger ones.
 	specWindow = 65535
@@ -31,7 +37,8 @@ const (
 	maxTable = 4096
 	// greeting is how long a client may take to say its first words.
 	greeting = 10 * time.Second
-	// lingering is how long a connection that has ended may take to hear it.
+	// lingering is how long a connection that has ended may take to hear it, and
+	// a client that was answered before it had said all, to say the rest.
 	lingering = time.Second
 )
 
@@ -160,7 +167,7 @@ func (c *conn) greet() {
 	defer c.mu.Unlock()
 	c.frameLocked(http2.FrameSettings, 0, 0, settings(
 		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: maxStreams},
-		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: firstWindow},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: c.maxHeader()},
 	))
 	c.windowLocked(0, connWindow-specWindow)

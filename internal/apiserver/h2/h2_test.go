@@ -478,7 +478,7 @@ func TestUploads(t *testing.T) {
 			r.Body.Read(make([]byte, 1))
 		}
 	})
-	body := make([]byte, 3*connWindow+1)
+	body := make([]byte, connWindow+3*streamWindow+1)
 	for range 200 { // what lies there unread is given back, too
 		resp, err := x.client.Post("https://test/begun", "x/y", bytes.NewReader(body[:64<<10]))
 		if err != nil {
@@ -486,7 +486,7 @@ func TestUploads(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	for range 3 {
+	for range 2 {
 		for path, want := range map[string]string{"/read": fmt.Sprint(len(body), nil), "/unread": "", "/closed": "closed"} {
 			resp, err := x.client.Post("https://test"+path, "x/y", bytes.NewReader(body))
 			if err != nil {
@@ -500,28 +500,155 @@ func TestUploads(t *testing.T) {
 	}
 }
 
+// TestWaitingUploads: the bodies of requests that wait for their turn, however
+// many, do not hold up that of the one which they wait for.
+func TestWaitingUploads(t *testing.T) {
+	turn := make(chan struct{})
+	var waiting sync.WaitGroup
+	x := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			waiting.Done()
+			<-turn
+		}
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	})
+	body := make([]byte, 2*streamWindow)
+	upload := func(path string) {
+		resp, err := x.client.Post("https://test"+path, "x/y", bytes.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		if got, err := io.ReadAll(resp.Body); string(got) != fmt.Sprint(len(body), nil) || err != nil {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+	}
+	var done sync.WaitGroup
+	waiting.Add(200)
+	for range 200 {
+		done.Go(func() { upload("/wait") })
+	}
+	waiting.Wait()
+	for range 3 {
+		upload("/go")
+	}
+	close(turn)
+	done.Wait()
+}
+
+// TestAnsweredEarly: a client that is answered before it has said all has time to
+// say the rest, whatever that is, before it is told to stop; nothing is left of
+// it either way.
+func TestAnsweredEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen atomic.Pointer[conn]
+		x := start(t, func(w http.ResponseWriter, r *http.Request) {
+			seen.Store(w.(*stream).c)
+			io.WriteString(w, "no")
+		})
+		left := func() int {
+			synctest.Wait()
+			c := seen.Load()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.streams)
+		}
+		for name, rest := range map[string]func(p *peer){
+			"an empty frame": func(p *peer) { p.must(p.fr.WriteData(1, true, nil)) },
+			"a body":         func(p *peer) { p.must(p.fr.WriteData(1, true, make([]byte, 100))) },
+			"trailers": func(p *peer) {
+				p.must(p.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true}))
+			},
+			"a reset": func(p *peer) { p.must(p.fr.WriteRSTStream(1, http2.ErrCodeCancel)) },
+			"much": func(p *peer) {
+				for range 4 * streamWindow / specFrame {
+					p.must(p.fr.WriteData(1, false, make([]byte, specFrame)))
+				}
+				p.must(p.fr.WriteData(1, true, nil))
+			},
+			"nothing": nil,
+		} {
+			p := x.peer(t)
+			p.ask(1, "POST", "/", false)
+			for !next[*http2.DataFrame](p).StreamEnded() {
+			}
+			told := make(chan http2.Frame)
+			go func() {
+				defer close(told)
+				for {
+					switch f, err := p.fr.ReadFrame(); f := f.(type) {
+					case *http2.PingFrame:
+						return
+					case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+						told <- f
+					default:
+						if err != nil {
+							t.Errorf("%s: %v", name, err)
+							return
+						}
+					}
+				}
+			}()
+			began := time.Now()
+			if rest != nil {
+				rest(p)
+			} else if f, ok := (<-told).(*http2.RSTStreamFrame); !ok || f.ErrCode != http2.ErrCodeNo {
+				t.Errorf("%s: %v", name, f)
+			} else if waited := time.Since(began); waited != lingering {
+				t.Errorf("told to stop after %v", waited)
+			}
+			if n := left(); n != 0 {
+				t.Errorf("%s: %d streams are left", name, n)
+			}
+			time.Sleep(2 * lingering)
+			p.must(p.fr.WritePing(false, [8]byte{}))
+			for f := range told {
+				t.Errorf("%s: told %v", name, f)
+			}
+			p.conn.NetConn().Close()
+		}
+		synctest.Wait()
+	})
+}
+
 // TestTooMuchBody: a client keeps to the windows and to the length that it
 // declared, or is stopped.
 func TestTooMuchBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := start(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		x := start(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/read" {
+				r.Body.Read(make([]byte, 1))
+			}
+			<-r.Context().Done()
+		})
 		for _, c := range []struct {
 			length string
 			send   int
 			code   http2.ErrCode
-		}{{"10", 11, http2.ErrCodeProtocol}, {"10", 9, http2.ErrCodeProtocol}} {
+		}{{"10", 11, http2.ErrCodeProtocol}, {"10", 9, http2.ErrCodeProtocol}, {"5000000", firstWindow + 1, http2.ErrCodeFlowControl}} {
 			p := x.peer(t)
 			p.ask(1, "POST", "/", false, "content-length", c.length)
-			p.must(p.fr.WriteData(1, true, make([]byte, c.send)))
+			for ; c.send > specFrame; c.send -= specFrame {
+				p.must(p.fr.WriteData(1, false, make([]byte, specFrame)))
+			}
+			p.must(p.fr.WriteData(1, c.length == "10", make([]byte, c.send)))
 			if f := next[*http2.RSTStreamFrame](p); f.ErrCode != c.code {
 				t.Errorf("%d bytes of %s: %v", c.send, c.length, f.ErrCode)
 			}
 			p.conn.NetConn().Close()
 		}
 		p := x.peer(t)
-		p.ask(1, "POST", "/", false)
+		const many = connWindow/streamWindow + 1
+		for i := range uint32(many) {
+			p.ask(1+2*i, "POST", "/read", false)
+		}
 		go func() {
-			for p.fr.WriteData(1, false, make([]byte, specFrame)) == nil {
+			for i := range many * streamWindow / specFrame {
+				if p.fr.WriteData(uint32(1+2*(i%many)), false, make([]byte, specFrame)) != nil {
+					return
+				}
 			}
 		}()
 		if f := next[*http2.GoAwayFrame](p); f.ErrCode != http2.ErrCodeFlowControl {

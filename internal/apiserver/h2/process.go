@@ -80,7 +80,7 @@ func (c *conn) headersFrameLocked(f *http2.MetaHeadersFrame) error {
 	if !ok {
 		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol} // 8.1.1
 	}
-	st.window, st.recvWindow = c.streamWindow, streamWindow
+	st.window, st.recvWindow, st.allowed = c.streamWindow, firstWindow, firstWindow
 	c.streams[id] = st
 	c.running++
 	if f.StreamEnded() {
@@ -153,7 +153,7 @@ func (c *conn) dataFrameLocked(f *http2.DataFrame) error {
 // creditLocked gives the client back what was read of the connection's window,
 // in large pieces.
 func (c *conn) creditLocked(n int64) {
-	if c.recvDebt += n; c.recvDebt >= connWindow/4 {
+	if c.recvDebt += n; c.recvDebt >= creditSize {
 		c.windowLocked(0, c.recvDebt)
 		c.recvWindow += c.recvDebt
 		c.recvDebt = 0

@@ -34,11 +34,13 @@ type stream struct {
 	trailers   http.Header // came behind the body
 	recvWindow int64
 	recvDebt   int64
+	allowed    int64 // firstWindow or streamWindow
 
 	// Ours; guarded by c.mu.
 	window int64
 	err    error // nothing may be sent any more
 	place  int   // in c.waiting, counted from 1; 0: not there
+	over   bool  // all was said; the client says the rest
 	timers [2]*time.Timer
 
 	answer
@@ -97,6 +99,9 @@ func (st *stream) remoteEndLocked() {
 		st.inErr = io.EOF
 	}
 	st.cond.Broadcast()
+	if st.over {
+		st.c.endLocked(st, errStreamEnded)
+	}
 }
 
 // bodyWholeLocked tells whether all has come that the header declared.
@@ -126,12 +131,24 @@ func (st *stream) emptyLocked() {
 
 // creditLocked is conn.creditLocked for the stream's window.
 func (st *stream) creditLocked(n int64) {
-	if st.recvDebt += n; st.recvDebt >= streamWindow/4 && !st.remoteEnd && st.err == nil {
+	if st.recvDebt += n; st.recvDebt >= st.allowed/4 && !st.remoteEnd && (st.err == nil || st.over) {
 		st.c.windowLocked(st.id, st.recvDebt)
 		st.recvWindow += st.recvDebt
 		st.recvDebt = 0
 		st.c.kickLocked()
 	}
+}
+
+// allowLocked lets the client send as much as goes well with a handler that
+// reads, if there is more to come than it may send anyway.
+func (st *stream) allowLocked() {
+	if st.allowed == streamWindow || st.remoteEnd || st.deaf || st.err != nil || st.declared >= 0 && st.declared <= firstWindow {
+		return
+	}
+	st.allowed = streamWindow
+	st.recvWindow += streamWindow - firstWindow
+	st.c.windowLocked(st.id, streamWindow-firstWindow)
+	st.c.kickLocked()
 }
 
 // body is what a handler reads.
@@ -143,6 +160,7 @@ func (b *body) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st.continueLocked()
+	st.allowLocked()
 	for {
 		switch {
 		case st.deaf:
