@@ -52,12 +52,8 @@ func usedRanges() ([]netip.Prefix, error) {
 	return used, nil
 }
 
-// DefaultAddress is the address of IPv4 from which this machine reaches the rest
-// of the world; invalid when it has no default route.
-func DefaultAddress() netip.Addr { return defaultAddress(IPv4) }
-
-// DefaultAddresses are those of each family that has a default route, that of
-// IPv4 first.
+// DefaultAddresses are the addresses from which this machine reaches the rest of
+// the world, one of each family that has a default route, that of IPv4 first.
 func DefaultAddresses() (out []netip.Addr) {
 	for _, f := range families {
 		if a := defaultAddress(f); a.IsValid() {

@@ -43,9 +43,9 @@ type Controller struct {
 	written                 controllers.Written
 }
 
-// Address is where the service is, for a service range: the tenth; false when
+// address is where the service is, for a service range: the tenth; false when
 // the range has none.
-func Address(services netip.Prefix) (netip.Addr, bool) {
+func address(services netip.Prefix) (netip.Addr, bool) {
 	ip := services.Masked().Addr()
 	for range 10 {
 		ip = ip.Next()
@@ -58,7 +58,7 @@ func Address(services netip.Prefix) (netip.Addr, bool) {
 // room for it, in their order.
 func Addresses(services []netip.Prefix) (ips []netip.Addr) {
 	for _, p := range services {
-		if ip, ok := Address(p); ok {
+		if ip, ok := address(p); ok {
 			ips = append(ips, ip)
 		}
 	}

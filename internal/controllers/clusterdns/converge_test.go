@@ -170,11 +170,16 @@ func TestSecondFamily(t *testing.T) {
 	})
 }
 
-func TestAddress(t *testing.T) {
+// TestAddresses: the tenth of each range that has one.
+func TestAddresses(t *testing.T) {
 	for text, want := range map[string]string{"10.43.0.0/16": "10.43.0.10", "192.168.7.16/28": "192.168.7.26", "10.0.0.0/29": "", "10.0.0.0/30": "", "fd00:43::/108": "fd00:43::a"} {
-		got, ok := clusterdns.Address(netip.MustParsePrefix(text))
-		if ok != (want != "") || ok && got.String() != want {
-			t.Errorf("%s: %v %t, want %q", text, got, ok, want)
+		got := clusterdns.Addresses([]netip.Prefix{netip.MustParsePrefix(text)})
+		if len(got) > 1 || (len(got) == 1) != (want != "") || want != "" && got[0].String() != want {
+			t.Errorf("%s: %v, want %q", text, got, want)
 		}
+	}
+	got := clusterdns.Addresses([]netip.Prefix{netip.MustParsePrefix("fd00:43::/108"), netip.MustParsePrefix("10.0.0.0/29"), netip.MustParsePrefix("10.43.0.0/16")})
+	if fmt.Sprint(got) != "[fd00:43::a 10.43.0.10]" {
+		t.Errorf("of several: %v", got)
 	}
 }

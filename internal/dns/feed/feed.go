@@ -240,7 +240,7 @@ func (f *Feed) serve(ctx context.Context) (loop.Outcome, error) {
 	if node == nil {
 		return loop.WaitFor("Node "+f.opts.Node, "it is not there yet"), nil
 	}
-	if at := Format(f.opts.Listen); node.Annotations[Annotation] != at {
+	if at := format(f.opts.Listen); node.Annotations[Annotation] != at {
 		if err := annotate(ctx, f.opts.Client, f.opts.Node, at); err != nil {
 			return loop.Outcome{}, fmt.Errorf("say on the node where its DNS server is: %w", err)
 		}
@@ -251,9 +251,8 @@ func (f *Feed) serve(ctx context.Context) (loop.Outcome, error) {
 	return loop.Done(), nil
 }
 
-// Format and Parse are the annotation's value. What cannot be read of one is
-// left out.
-func Format(at []netip.AddrPort) string {
+// format is the annotation's value.
+func format(at []netip.AddrPort) string {
 	list := make([]string, len(at))
 	for i, a := range at {
 		list[i] = a.String()
@@ -261,6 +260,7 @@ func Format(at []netip.AddrPort) string {
 	return strings.Join(list, ",")
 }
 
+// Parse reads the annotation's value. What cannot be read of it is left out.
 func Parse(value string) (at []netip.AddrPort) {
 	for one := range strings.SplitSeq(value, ",") {
 		if a, err := netip.ParseAddrPort(one); err == nil {
