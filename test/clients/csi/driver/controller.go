@@ -7,8 +7,6 @@ import (
 	"time"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -169,9 +167,6 @@ func (c *controller) ControllerModifyVolume(_ context.Context, r *pb.ControllerM
 	d, err := c.disks.get("disks", r.VolumeId)
 	if err != nil {
 		return nil, err
-	}
-	if r.MutableParameters["refuse"] != "" {
-		return nil, status.Error(codes.InvalidArgument, "no disk is like that")
 	}
 	if d.Parameters == nil {
 		d.Parameters = map[string]string{}

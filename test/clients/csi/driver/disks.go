@@ -25,7 +25,6 @@ type disk struct {
 	Of         string            `json:",omitempty"` // the disk that a snapshot is of
 	// By node: what its controller was asked for, and its node service.
 	Attached, Staged map[string]bool `json:",omitempty"`
-	Grown            int64           `json:",omitempty"` // what the node knows of its size
 }
 
 func (d disks) path(parts ...string) string {
