@@ -322,28 +322,6 @@ func testDualPolicies(t *testing.T, c *harness.Cluster) {
 	expect("asker", true, true)
 }
 
-// answersUDP waits until a datagram comes back.
-func answersUDP(c *harness.Cluster, addr string) {
-	c.T.Helper()
-	c.Eventually(time.Minute, "UDP to "+addr+" comes back", func() error {
-		conn, err := net.Dial("udp", addr)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(2 * time.Second))
-		if _, err := conn.Write([]byte("hello")); err != nil {
-			return err
-		}
-		buf := make([]byte, 100)
-		n, err := conn.Read(buf)
-		if err == nil && !strings.HasSuffix(string(buf[:n]), "got hello") {
-			err = fmt.Errorf("got %q", buf[:n])
-		}
-		return err
-	})
-}
-
 // TestIPv6: a cluster of IPv6 alone does what one of IPv4 does.
 func TestIPv6(t *testing.T) {
 	registry := harness.StartRegistry(t)

@@ -51,24 +51,7 @@ func TestNetwork(t *testing.T) {
 
 	t.Run("UDP", func(t *testing.T) {
 		c := c.In(t)
-		addr := net.JoinHostPort(clusterIP(c, "udp"), "81")
-		c.Eventually(30*time.Second, "UDP comes back", func() error {
-			conn, err := net.Dial("udp", addr)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(2 * time.Second))
-			if _, err := conn.Write([]byte("hello")); err != nil {
-				return err
-			}
-			buf := make([]byte, 100)
-			n, err := conn.Read(buf)
-			if err == nil && !strings.HasSuffix(string(buf[:n]), "got hello") {
-				err = fmt.Errorf("got %q", buf[:n])
-			}
-			return err
-		})
+		answersUDP(c, net.JoinHostPort(clusterIP(c, "udp"), "81"))
 	})
 	t.Run("session affinity", func(t *testing.T) {
 		c := c.In(t)
@@ -101,4 +84,26 @@ func TestImages(t *testing.T) {
 	if out := c.Setpoint("image", "list"); strings.Contains(out, "example.test/own") {
 		t.Errorf("a removed image is listed:\n%s", out)
 	}
+}
+
+// answersUDP waits until a datagram comes back.
+func answersUDP(c *harness.Cluster, addr string) {
+	c.T.Helper()
+	c.Eventually(time.Minute, "UDP to "+addr+" comes back", func() error {
+		conn, err := net.Dial("udp", addr)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(2 * time.Second))
+		if _, err := conn.Write([]byte("hello")); err != nil {
+			return err
+		}
+		buf := make([]byte, 100)
+		n, err := conn.Read(buf)
+		if err == nil && !strings.HasSuffix(string(buf[:n]), "got hello") {
+			err = fmt.Errorf("got %q", buf[:n])
+		}
+		return err
+	})
 }
