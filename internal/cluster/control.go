@@ -137,7 +137,7 @@ func (c *controlPlane) run(p *parts) error {
 	if failing, ok := c.store.(interface{ Failed() error }); ok {
 		p.run("data folder", func(ctx context.Context) error { return untilFailed(ctx, failing.Failed) })
 	}
-	srv := &http.Server{Handler: c.server, ReadHeaderTimeout: 30 * time.Second, TLSConfig: c.serverTLS(),
+	srv := &http.Server{Handler: c.server, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second, TLSConfig: c.serverTLS(),
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)}
 	h2.Configure(srv)
 	for _, l := range c.listeners {

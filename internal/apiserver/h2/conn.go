@@ -71,6 +71,8 @@ type conn struct {
 	lastID   uint32             // guarded by mu; the highest stream of the client
 	running  int                // guarded by mu; handlers
 	draining bool               // guarded by mu; no new streams
+	resting  time.Time          // guarded by mu; since when, if streams is empty
+	idle     *time.Timer        // guarded by mu; nil: it may rest for ever
 	waiting  []*stream          // guarded by mu; for room in out, or in window
 
 	window       int64 // guarded by mu; how much of bodies we may send
@@ -140,6 +142,7 @@ func (c *conn) serve() {
 				c.tls.SetReadDeadline(time.Time{})
 				c.mu.Lock()
 				c.lingerLocked()
+				c.restLocked()
 				c.mu.Unlock()
 			}
 		case http2.StreamError:
@@ -226,6 +229,31 @@ func (c *conn) lingerLocked() {
 	}
 }
 
+// restLocked ends the connection when nothing was asked for as long as the
+// server's IdleTimeout. A timer that looks now and then costs requests nothing.
+func (c *conn) restLocked() {
+	limit := c.s.base.IdleTimeout
+	if limit <= 0 {
+		return
+	}
+	c.resting = time.Now()
+	c.idle = time.AfterFunc(limit, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch left := limit - time.Since(c.resting); {
+		case c.err != nil:
+		case len(c.streams) > 0:
+			c.idle.Reset(limit)
+		case left > 0:
+			c.idle.Reset(left)
+		default:
+			go c.drain()
+			// Nor need it hear of it: of what it does not read, nothing is an answer.
+			c.tls.SetWriteDeadline(time.Now().Add(lingering))
+		}
+	})
+}
+
 // close is the reader's end.
 func (c *conn) close() {
 	if c.starting != nil {
@@ -233,6 +261,9 @@ func (c *conn) close() {
 	}
 	c.mu.Lock()
 	c.failLocked(errConnEnded)
+	if c.idle != nil {
+		c.idle.Stop()
+	}
 	c.mu.Unlock()
 	c.cancel()
 	c.tls.Close()

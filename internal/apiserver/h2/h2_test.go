@@ -747,6 +747,99 @@ func TestSilentClient(t *testing.T) {
 	})
 }
 
+// TestIdleConnection: a connection on which nothing is asked is closed after the
+// server's IdleTimeout, no earlier, and one on which something is, is not.
+func TestIdleConnection(t *testing.T) {
+	const limit = 90 * time.Second
+	half := func(p *peer) { // of a header
+		p.must(p.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: nil}))
+	}
+	for name, c := range map[string]struct {
+		do     func(p *peer)
+		closed time.Duration
+	}{
+		"nothing":   {func(p *peer) {}, limit},
+		"a request": {func(p *peer) { time.Sleep(time.Minute); p.ask(1, "GET", "/", true) }, time.Minute + limit},
+		"one a minute": {func(p *peer) {
+			time.Sleep(time.Minute)
+			p.ask(1, "GET", "/", true)
+			time.Sleep(time.Minute)
+			p.ask(3, "GET", "/", true)
+		}, 2*time.Minute + limit},
+		"a long one":             {func(p *peer) { p.ask(1, "GET", "/hour", true) }, time.Hour + limit},
+		"a body that is late":    {func(p *peer) { p.ask(1, "POST", "/hour", false) }, time.Hour + lingering + limit},
+		"half a header":          {half, limit},
+		"a header in many parts": {func(p *peer) { half(p); p.must(p.fr.WriteContinuation(1, false, nil)) }, limit},
+		"half a frame": {func(p *peer) {
+			_, err := p.conn.Write([]byte{0, 0})
+			p.must(err)
+		}, limit},
+		"pings": {func(p *peer) {
+			for range 2 {
+				time.Sleep(time.Minute)
+				p.fr.WritePing(false, [8]byte{})
+			}
+		}, limit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := start(t, func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/hour" {
+						time.Sleep(time.Hour)
+					}
+				}, func(s *http.Server) { s.IdleTimeout = limit })
+				p := x.peer(t)
+				began := time.Now()
+				told := make(chan time.Duration, 2)
+				go func() {
+					for {
+						f, err := p.fr.ReadFrame()
+						if _, ok := f.(*http2.GoAwayFrame); ok || err != nil {
+							told <- time.Since(began)
+						}
+						if err != nil {
+							return
+						}
+					}
+				}()
+				c.do(p)
+				if d := <-told; d != c.closed {
+					t.Errorf("told to go after %v, want %v", d, c.closed)
+				}
+				if d := <-told; d != c.closed+lingering {
+					t.Errorf("closed after %v, want %v", d, c.closed+lingering)
+				}
+				p.conn.NetConn().Close()
+			})
+		})
+	}
+	t.Run("one that does not read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var ended atomic.Bool
+			x := start(t, func(w http.ResponseWriter, r *http.Request) {
+				go func() {
+					<-w.(*stream).c.ctx.Done()
+					ended.Store(true)
+				}()
+			}, func(s *http.Server) { s.IdleTimeout = limit })
+			p := x.peer(t)
+			p.ask(1, "GET", "/", true)
+			next[*http2.MetaHeadersFrame](p)
+			go func() {
+				for p.fr.WritePing(false, [8]byte{}) == nil {
+				}
+			}()
+			time.Sleep(limit + 2*lingering)
+			synctest.Wait()
+			if !ended.Load() {
+				t.Error("the connection is still there")
+			}
+			p.conn.NetConn().Close()
+			synctest.Wait()
+		})
+	})
+}
+
 // TestIdleWatchHoldsNoBuffer: there are ten thousand of them.
 func TestIdleWatchHoldsNoBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -62,10 +62,13 @@ type harness struct {
 	served chan error
 }
 
-func start(t testing.TB, h http.HandlerFunc) *harness {
+func start(t testing.TB, h http.HandlerFunc, with ...func(*http.Server)) *harness {
 	t.Helper()
 	x := &harness{memory: &memory{conns: make(chan net.Conn), done: make(chan struct{})}, served: make(chan error, 1)}
 	x.srv = &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate()}}}
+	for _, with := range with {
+		with(x.srv)
+	}
 	Configure(x.srv)
 	go func() { x.served <- x.srv.ServeTLS(gather.Listener(x.memory), "", "") }()
 	x.client = &http.Client{Transport: &http.Transport{DialContext: x.dial, ForceAttemptHTTP2: true, DisableCompression: true,

@@ -1,6 +1,8 @@
 package h2
 
 import (
+	"time"
+
 	"golang.org/x/net/http2"
 )
 
@@ -241,5 +243,8 @@ func (c *conn) endLocked(st *stream, err error) {
 	}
 	st.cond.Broadcast()
 	st.cancel()
+	if len(c.streams) == 0 && c.idle != nil {
+		c.resting = time.Now()
+	}
 	c.lingerLocked()
 }
