@@ -15,7 +15,8 @@
 //
 // Use: Configure(srv) before srv.ServeTLS. Handlers get what net/http gives
 // them, http.ResponseController's deadlines included, but neither Hijack nor
-// Push. Of the server's timeouts, IdleTimeout is heeded. Section numbers are those of RFC 9113.
+// Push. Of the server's timeouts, IdleTimeout is heeded. Section numbers are
+// those of RFC 9113.
 //
 // Concurrency: conn.mu guards a connection with its streams; it is never held
 // while the network is waited for. A handler that writes waits for the client's

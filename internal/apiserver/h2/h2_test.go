@@ -940,6 +940,28 @@ func TestHeaderTooLong(t *testing.T) {
 	}
 }
 
+// TestCookiesInPieces: a cookie that comes in pieces, each of a byte when it is
+// said again, is put together once, not once for each.
+func TestCookiesInPieces(t *testing.T) {
+	fields := make([]hpack.HeaderField, 20000)
+	for i := range fields {
+		fields[i] = hpack.HeaderField{Name: "cookie", Value: "a=b"}
+	}
+	var req http.Request
+	n := testing.AllocsPerRun(1, func() {
+		req.Header = http.Header{}
+		if !takeFields(&req, fields) {
+			t.Error("refused")
+		}
+	})
+	if n > 1000 {
+		t.Errorf("%v allocations for %d pieces", n, len(fields))
+	}
+	if got := req.Header["Cookie"]; len(got) != 1 || got[0] != strings.TrimSuffix(strings.Repeat("a=b; ", len(fields)), "; ") {
+		t.Errorf("%d cookies", len(got))
+	}
+}
+
 // TestLengthIsKept: a handler that writes more than it declared is told.
 func TestLengthIsKept(t *testing.T) {
 	x := start(t, func(w http.ResponseWriter, r *http.Request) {

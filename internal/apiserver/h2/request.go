@@ -90,11 +90,12 @@ func takeFields(req *http.Request, fields []hpack.HeaderField) bool {
 		case have == nil:
 			values[i] = field.Value
 			req.Header[key] = values[i : i+1 : i+1]
-		case key == "Cookie": // may come in pieces (8.2.3)
-			have[0] += "; " + field.Value
 		default:
 			req.Header[key] = append(have, field.Value)
 		}
+	}
+	if pieces := req.Header["Cookie"]; len(pieces) > 1 { // 8.2.3; at once, for there may be thousands
+		req.Header["Cookie"] = []string{strings.Join(pieces, "; ")}
 	}
 	return true
 }
