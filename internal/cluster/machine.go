@@ -33,10 +33,15 @@ func lockMachine() (unlock func()) {
 	return func() { f.Close() }
 }
 
-// rangeFree refuses a pod range that another link of this machine has an
-// address in: two clusters whose data folders remember the same range, one of
-// them made while the other was down after a restart of the machine.
-func rangeFree(c network.Config) error {
+// rangesFree refuses ranges that another cluster of this machine lives in, and a
+// pod range that another link has an address in: two clusters whose data folders
+// remember the same range, one of them made while the other was down after a
+// restart of the machine, or that were told so.
+func rangesFree(c network.Config) error {
+	const advice = "Take that cluster or network down, or start over with other --cluster-cidr and --service-cidr after `setpoint down --purge`"
+	if err := c.Free(); err != nil {
+		return fmt.Errorf("%w. %s", err, advice)
+	}
 	links, err := net.Interfaces()
 	if err != nil {
 		return err
@@ -57,7 +62,7 @@ func rangeFree(c network.Config) error {
 			ip, ok := netip.AddrFromSlice(n.IP)
 			for _, pods := range c.PodCIDRs {
 				if ok && pods.Contains(ip.Unmap()) {
-					return fmt.Errorf("the pod range %s of this node is in use: link %s has the address %s. Take that cluster or network down, or start over with --cluster-cidr and --service-cidr after `setpoint down --purge`", pods, l.Name, n)
+					return fmt.Errorf("the pod range %s of this node is in use: link %s has the address %s. %s", pods, l.Name, n, advice)
 				}
 			}
 		}

@@ -119,7 +119,7 @@ func newNode(o *Options, s *State, name string) (*node, error) {
 	}
 	n := &node{opts: o, state: s, name: name, ips: primaryFirst(o.NodeIPs, s.ClusterCIDRs), log: o.logger()}
 	n.host = &network.Host{Config: network.Config{Instance: s.Instance, ClusterCIDRs: s.ClusterCIDRs, ServiceCIDRs: s.ServiceCIDRs, PodCIDRs: s.PodCIDRs}}
-	if err := rangeFree(n.host.Config); err != nil {
+	if err := rangesFree(n.host.Config); err != nil {
 		return nil, err
 	}
 	if err := n.host.Up(); err != nil {

@@ -59,14 +59,14 @@ func TestRuntimeSocket(t *testing.T) {
 	}
 }
 
-// TestRangeFree: a pod range that another link has an address in is refused.
-func TestRangeFree(t *testing.T) {
+// TestRangesFree: a pod range that another link has an address in is refused.
+func TestRangesFree(t *testing.T) {
 	c := hostConfig("127.0.0.0/24")
-	if err := rangeFree(c); err == nil || !strings.Contains(err.Error(), "link lo has the address 127.0.0.1/8") {
+	if err := rangesFree(c); err == nil || !strings.Contains(err.Error(), "link lo has the address 127.0.0.1/8") {
 		t.Errorf("the range of loopback: %v", err)
 	}
 	c = hostConfig("233.252.0.0/24")
-	if err := rangeFree(c); err != nil {
+	if err := rangesFree(c); err != nil {
 		t.Error(err)
 	}
 }

@@ -227,8 +227,14 @@ func (h *Host) serviceRoutes() (out []netlink.Route, err error) {
 // ForgetServices takes away the routes of a range that is none of services any
 // more. That to the bridge is the last: it tells a later life what is left.
 func (h *Host) ForgetServices(p netip.Prefix) error {
-	if err := gone(netlink.RouteDel(unreachable(p))); err != nil {
-		return fmt.Errorf("network: take the unreachable route of %s: %w", p, err)
+	others, err := h.Beside()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(others, p) {
+		if err := gone(netlink.RouteDel(unreachable(p))); err != nil {
+			return fmt.Errorf("network: take the unreachable route of %s: %w", p, err)
+		}
 	}
 	routes, err := h.serviceRoutes()
 	if err != nil {
@@ -244,24 +250,34 @@ func (h *Host) ForgetServices(p netip.Prefix) error {
 	return nil
 }
 
-// Down takes bridge, routes and rules away. What is not there is no error.
+// Down takes bridge, routes and rules away, but nothing of another cluster of
+// this machine. What is not there is no error.
 func (h *Host) Down() error {
 	var errs []error
 	ranges, err := h.RoutedServices()
+	errs = append(errs, err)
+	// Who was refused for the ranges of another cluster has raised nothing, and
+	// takes nothing of that one away.
+	others, err := h.Beside()
 	errs = append(errs, err)
 	for _, f := range families {
 		errs = append(errs, deleteTable(f, h.Table()), deleteTable(f, h.PolicyTable()))
 		routes, err := h.nodeRoutes(f)
 		errs = append(errs, err)
 		for _, r := range routes {
-			errs = append(errs, gone(netlink.RouteDel(&r)))
+			to := prefixOf(r.Dst)
+			if !slices.ContainsFunc(others, to.Overlaps) {
+				errs = append(errs, gone(netlink.RouteDel(&r)))
+			}
 		}
 	}
 	if link, err := netlink.LinkByName(h.Bridge()); err == nil {
 		errs = append(errs, gone(netlink.LinkDel(link)))
 	}
 	for _, p := range slices.Concat(h.ClusterCIDRs, h.ServiceCIDRs, ranges) {
-		errs = append(errs, gone(netlink.RouteDel(unreachable(p))))
+		if !slices.Contains(others, p) {
+			errs = append(errs, gone(netlink.RouteDel(unreachable(p))))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -86,7 +86,7 @@ func familyOf(p netip.Prefix) Family {
 }
 
 // Bridge is the name of the node's bridge.
-func (c Config) Bridge() string { return "sp-" + c.Instance }
+func (c Config) Bridge() string { return bridgePrefix + c.Instance }
 
 // Table is the name of the nftables table.
 func (c Config) Table() string { return "setpoint-" + c.Instance }

@@ -223,6 +223,15 @@ func TestServiceCIDRs(t *testing.T) {
 		t.Error("a range of pods is served")
 	}
 	remove("pods")
+	beside := &network.Host{Config: network.Config{Instance: "other", ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.88.0.0/16")},
+		ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.89.0.0/16")}, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.88.0.0/24")}}}
+	c.Must(beside.Up())
+	create("beside", "10.88.7.0/24")
+	if got := c.turn(rangesKey); got.State == loop.Converged {
+		t.Error("a range of another cluster's is served")
+	}
+	remove("beside")
+	c.Must(beside.Down())
 	c.turn(rangesKey)
 
 	// One that went while nobody looked leaves nothing.

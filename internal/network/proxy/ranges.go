@@ -16,12 +16,13 @@ import (
 
 // serviceRanges are those that service addresses come from: the cluster's own,
 // and those of ServiceCIDRs that are of its families. A range that has addresses
-// of pods or of this machine is left out, and told by the name of its
-// ServiceCIDR: what is for a service range and served by nothing is refused, and
-// so they would be.
+// of pods, of this machine or of another cluster here is left out, and told by the
+// name of its ServiceCIDR: what is for a service range and served by nothing is
+// refused, and so they would be.
 func (p *Proxy) serviceRanges() (ranges []netip.Prefix, unfit map[string]netip.Prefix, err error) {
 	ranges = slices.Clone(p.host.ServiceCIDRs)
 	var own []netip.Addr
+	var beside []netip.Prefix
 	for _, o := range client.Listed[*networkingv1.ServiceCIDR](p.ranges, "") {
 		for _, text := range o.Spec.CIDRs {
 			r, err := netip.ParsePrefix(text)
@@ -33,8 +34,11 @@ func (p *Proxy) serviceRanges() (ranges []netip.Prefix, unfit map[string]netip.P
 				if own, err = ownAddresses(); err != nil {
 					return nil, nil, err
 				}
+				if beside, err = p.host.Beside(); err != nil {
+					return nil, nil, err
+				}
 			}
-			if slices.ContainsFunc(p.host.ClusterCIDRs, r.Overlaps) || slices.ContainsFunc(own, r.Contains) {
+			if slices.ContainsFunc(p.host.ClusterCIDRs, r.Overlaps) || slices.ContainsFunc(own, r.Contains) || slices.ContainsFunc(beside, r.Overlaps) {
 				if unfit == nil {
 					unfit = map[string]netip.Prefix{}
 				}
@@ -99,7 +103,7 @@ func (p *Proxy) reconcileRanges() (loop.Outcome, error) {
 	}
 	if len(unfit) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(unfit))) // the same at each look, or the gap would seem a new one
-		return loop.WaitFor("ServiceCIDR "+name, "addresses of pods or of this node are in its range %s, so this node does not serve it", unfit[name]), nil
+		return loop.WaitFor("ServiceCIDR "+name, "addresses of pods, of this node or of another cluster here are in its range %s, so this node does not serve it", unfit[name]), nil
 	}
 	return loop.Done(), nil
 }
