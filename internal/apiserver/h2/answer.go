@@ -76,8 +76,13 @@ func (st *stream) inform(code int) {
 	if code == http.StatusContinue {
 		st.awaited = false
 	}
+	h := st.header
+	if _, ok := h["Content-Length"]; ok { // that of the answer, which is not this one
+		h = h.Clone()
+		delete(h, "Content-Length")
+	}
 	st.field(":status", strconv.Itoa(code))
-	st.fields(st.header)
+	st.fields(h)
 	c.headersLocked(st.id, false)
 	c.kickLocked()
 }

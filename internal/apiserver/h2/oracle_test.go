@@ -93,7 +93,9 @@ var cases = []struct {
 	}},
 	{"early hints", get, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</x>")
+		w.Header().Set("Content-Length", "5") // of what will follow
 		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("Content-Length")
 		io.WriteString(w, "then")
 	}},
 	{"long headers", func(url string) *http.Request {
