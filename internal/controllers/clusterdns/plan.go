@@ -14,6 +14,7 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/dns/feed"
 
+	"github.com/setpoint-project/setpoint/internal/controllers"
 	"github.com/setpoint-project/setpoint/internal/controllers/sliceset"
 )
 
@@ -43,7 +44,7 @@ func wantService(ips []netip.Addr) *corev1.Service {
 	var addresses []string
 	var families []corev1.IPFamily
 	for _, ip := range ips {
-		addresses, families = append(addresses, ip.String()), append(families, familyOf(ip))
+		addresses, families = append(addresses, ip.String()), append(families, controllers.FamilyOf(ip))
 	}
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: serviceName, Labels: map[string]string{
@@ -58,13 +59,6 @@ func wantService(ips []netip.Addr) *corev1.Service {
 			},
 		},
 	}
-}
-
-func familyOf(ip netip.Addr) corev1.IPFamily {
-	if ip.Is4() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
 }
 
 // mended returns a changed copy of a service of ours, or nil when it is right.
@@ -105,7 +99,7 @@ func wantSlices(svc *corev1.Service, nodes []*corev1.Node) []*discoveryv1.Endpoi
 			continue
 		}
 		for _, at := range feed.Parse(node.Annotations[feed.Annotation]) {
-			family := familyOf(at.Addr())
+			family := controllers.FamilyOf(at.Addr())
 			if !slices.Contains(svc.Spec.IPFamilies, family) {
 				continue
 			}

@@ -39,15 +39,9 @@ func Address(pod *corev1.Pod, family corev1.IPFamily) string {
 	return ""
 }
 
-func familyOf(ip string) corev1.IPFamily {
-	addr, err := netip.ParseAddr(ip)
-	switch {
-	case err != nil:
-		return ""
-	case addr.Is4():
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
+func familyOf(text string) corev1.IPFamily {
+	ip, _ := netip.ParseAddr(text)
+	return controllers.FamilyOf(ip)
 }
 
 // TargetPort is the number of the pod's port that a service's port leads to;

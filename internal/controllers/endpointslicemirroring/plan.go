@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
+	"github.com/setpoint-project/setpoint/internal/controllers"
 	"github.com/setpoint-project/setpoint/internal/controllers/sliceset"
 )
 
@@ -78,13 +79,7 @@ func wanted(ep *corev1.Endpoints) (out []*discoveryv1.EndpointSlice, left int) {
 
 func familyOf(text string) (discoveryv1.AddressType, bool) {
 	ip, err := netip.ParseAddr(text)
-	switch {
-	case err != nil:
-		return "", false
-	case ip.Is4():
-		return discoveryv1.AddressTypeIPv4, true
-	}
-	return discoveryv1.AddressTypeIPv6, true
+	return discoveryv1.AddressType(controllers.FamilyOf(ip)), err == nil
 }
 
 func portsOf(list []corev1.EndpointPort) []discoveryv1.EndpointPort {

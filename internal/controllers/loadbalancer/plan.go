@@ -109,7 +109,7 @@ func nodeAddresses(w world, f corev1.IPFamily) (out []netip.Addr, p *problem) {
 func addressOf(node *corev1.Node, f corev1.IPFamily) (addr netip.Addr) {
 	for _, t := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeInternalIP} {
 		for _, a := range node.Status.Addresses {
-			if ip, err := netip.ParseAddr(a.Address); a.Type == t && err == nil && familyOf(ip) == f {
+			if ip, err := netip.ParseAddr(a.Address); a.Type == t && err == nil && controllers.FamilyOf(ip) == f {
 				return ip
 			}
 		}
@@ -132,7 +132,7 @@ func conflict(w world, addr netip.Addr) *problem {
 		// Whether the other has the address by now does not matter: what is
 		// decided must not depend on who was looked at first.
 		for _, other := range w.rivals(port.Port) {
-			if !slices.Contains(familiesOf(other), familyOf(addr)) {
+			if !slices.Contains(familiesOf(other), controllers.FamilyOf(addr)) {
 				continue
 			}
 			for k := range other.Spec.Ports {
@@ -153,8 +153,8 @@ func poolAddress(w world, f corev1.IPFamily) ([]netip.Addr, *problem) {
 	taken := func(ip netip.Addr) bool { return len(w.at(ip)) > 0 }
 	families := familiesOf(w.service)
 	ip, err := netip.ParseAddr(w.service.Spec.LoadBalancerIP)
-	if text := w.service.Spec.LoadBalancerIP; text != "" && (err == nil && familyOf(ip) == f || f == families[0] && (err != nil || !slices.Contains(families, familyOf(ip)))) {
-		if err != nil || familyOf(ip) != f {
+	if text := w.service.Spec.LoadBalancerIP; text != "" && (err == nil && controllers.FamilyOf(ip) == f || f == families[0] && (err != nil || !slices.Contains(families, controllers.FamilyOf(ip)))) {
+		if err != nil || controllers.FamilyOf(ip) != f {
 			return nil, &problem{"address " + text, fmt.Sprintf("the service asks for it, but has addresses of %v", families)}
 		}
 		if !w.pool.Contains(ip) {
@@ -166,7 +166,7 @@ func poolAddress(w world, f corev1.IPFamily) ([]netip.Addr, *problem) {
 		return []netip.Addr{ip}, nil
 	}
 	for _, in := range w.service.Status.LoadBalancer.Ingress {
-		if ip, err := netip.ParseAddr(in.IP); err == nil && familyOf(ip) == f && w.pool.Contains(ip) && !taken(ip) {
+		if ip, err := netip.ParseAddr(in.IP); err == nil && controllers.FamilyOf(ip) == f && w.pool.Contains(ip) && !taken(ip) {
 			return []netip.Addr{ip}, nil
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/setpoint-project/setpoint/internal/controllers"
 )
 
 // Pool is where the addresses of load balancers come from: those of the nodes,
@@ -80,13 +82,6 @@ const mostBits = 20
 // plain addresses are of one family, and mean the same on every machine.
 func plain(ip netip.Addr) bool { return !ip.Is4In6() && ip.Zone() == "" }
 
-func familyOf(ip netip.Addr) corev1.IPFamily {
-	if ip.Is4() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
-}
-
 // Off tells that nobody is to be given an address: another balancer does it.
 func (p Pool) Off() bool { return p.off }
 
@@ -115,13 +110,13 @@ func (p Pool) Overlaps(r netip.Prefix) bool {
 
 // has tells whether there are addresses of a family at all.
 func (p Pool) has(f corev1.IPFamily) bool {
-	return slices.ContainsFunc(p.ranges, func(r addresses) bool { return familyOf(r.first) == f })
+	return slices.ContainsFunc(p.ranges, func(r addresses) bool { return controllers.FamilyOf(r.first) == f })
 }
 
 // free is the first address of a family that is not taken.
 func (p Pool) free(f corev1.IPFamily, taken func(netip.Addr) bool) (netip.Addr, bool) {
 	for _, r := range p.ranges {
-		if familyOf(r.first) != f {
+		if controllers.FamilyOf(r.first) != f {
 			continue
 		}
 		for ip := r.first; r.contains(ip); ip = ip.Next() {
