@@ -28,6 +28,7 @@ func RunServer(ctx context.Context, o Options) error { return blameDisk(runServe
 
 func runServer(ctx context.Context, o Options) error {
 	begin := time.Now()
+	o.Nodes = "none"
 	c, err := openCluster(ctx, &o)
 	if err != nil {
 		return err
@@ -264,6 +265,7 @@ func runAgent(ctx context.Context, o Options, join JoinOptions) error {
 	if ranges.NoDNS {
 		o.DNS = "none"
 	}
+	o.Nodes = "none" // which parts of the ranges it gets is not known yet
 	state, err := openState(&o)
 	if err != nil {
 		return err

@@ -38,9 +38,8 @@ func lockMachine() (unlock func()) {
 // remember the same range, one of them made while the other was down after a
 // restart of the machine, or that were told so.
 func rangesFree(c network.Config) error {
-	const advice = "Take that cluster or network down, or start over with other --cluster-cidr and --service-cidr after `setpoint down --purge`"
 	if err := c.Free(); err != nil {
-		return fmt.Errorf("%w. %s", err, advice)
+		return err
 	}
 	links, err := net.Interfaces()
 	if err != nil {
@@ -62,7 +61,7 @@ func rangesFree(c network.Config) error {
 			ip, ok := netip.AddrFromSlice(n.IP)
 			for _, pods := range c.PodCIDRs {
 				if ok && pods.Contains(ip.Unmap()) {
-					return fmt.Errorf("the pod range %s of this node is in use: link %s has the address %s. %s", pods, l.Name, n, advice)
+					return fmt.Errorf("the pod range %s of this node is in use: link %s has the address %s", pods, l.Name, n)
 				}
 			}
 		}

@@ -120,7 +120,7 @@ func newNode(o *Options, s *State, name string) (*node, error) {
 	n := &node{opts: o, state: s, name: name, ips: primaryFirst(o.NodeIPs, s.ClusterCIDRs), log: o.logger()}
 	n.host = &network.Host{Config: network.Config{Instance: s.Instance, ClusterCIDRs: s.ClusterCIDRs, ServiceCIDRs: s.ServiceCIDRs, PodCIDRs: s.PodCIDRs}}
 	if err := rangesFree(n.host.Config); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w. Take that cluster or network down, or start over with --cluster-cidr and --service-cidr after `setpoint down --purge`", err)
 	}
 	if err := n.host.Up(); err != nil {
 		return nil, err

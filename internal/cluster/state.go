@@ -93,6 +93,9 @@ func openState(o *Options) (*State, error) {
 	if err := s.rememberNetwork(o); err != nil {
 		return nil, err
 	}
+	if err := s.rangesFree(o); err != nil {
+		return nil, err
+	}
 	return s, s.save()
 }
 
@@ -124,7 +127,28 @@ func (s *State) addFamily(o *Options) error {
 	if err := validateRanges(o.ClusterCIDRs, o.ServiceCIDRs); err != nil {
 		return err
 	}
-	s.ClusterCIDRs, s.ServiceCIDRs = o.ClusterCIDRs, o.ServiceCIDRs
+	next := *s
+	next.ClusterCIDRs, next.ServiceCIDRs = o.ClusterCIDRs, o.ServiceCIDRs
+	if err := next.rangesFree(o); err != nil {
+		return err
+	}
+	*s = next
+	return nil
+}
+
+// rangesFree refuses ranges that this machine, if it is to be a node, cannot
+// serve, before they are remembered: what a cluster has it cannot get rid of.
+func (s *State) rangesFree(o *Options) error {
+	if want, err := parseNodes(o.Nodes); err != nil || !want.host {
+		return err
+	}
+	c := network.Config{Instance: s.Instance, ClusterCIDRs: s.ClusterCIDRs, ServiceCIDRs: s.ServiceCIDRs, PodCIDRs: s.PodCIDRs}
+	for _, p := range s.ClusterCIDRs[len(s.PodCIDRs):] {
+		c.PodCIDRs = append(c.PodCIDRs[:len(c.PodCIDRs):len(c.PodCIDRs)], firstPart(p))
+	}
+	if err := rangesFree(c); err != nil {
+		return fmt.Errorf("%w: name others by --cluster-cidr and --service-cidr", err)
+	}
 	return nil
 }
 

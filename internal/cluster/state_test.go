@@ -3,13 +3,17 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -150,6 +154,64 @@ func TestTakeParts(t *testing.T) {
 		}
 		if s.takeParts("self", nodes); s.PodCIDRs.String() != c.want {
 			t.Errorf("%+v: got %s", c, s.PodCIDRs)
+		}
+	}
+}
+
+// TestRangesTaken: ranges in which a link of this machine has an address are
+// refused before they are remembered, at the first start and when a second family
+// is added: the next start is as if they had not been named. Who is no node may
+// have them.
+func TestRangesTaken(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a network namespace")
+	}
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	ns, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 42, 0, 9), Mask: net.CIDRMask(24, 32)}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const had, taken = "fd00:42::/56 fd00:43::/112", "fd00:42::/56,10.42.0.0/16 fd00:43::/112,10.43.0.0/16"
+	for _, c := range []struct{ nodes, first, then, last string }{
+		{"host", "10.42.0.0/16 10.43.0.0/16", had, had},
+		{"none", taken, had, taken},
+		{"sim=3", taken, had, taken},
+		{"host", had, taken, had},
+		{"none", had, taken, taken},
+	} {
+		dir := t.TempDir()
+		var got string
+		for i, ranges := range []string{c.first, c.then, " "} {
+			pods, services, _ := strings.Cut(ranges, " ")
+			o := &Options{DataDir: dir, Nodes: c.nodes}
+			if err := errors.Join(o.ClusterCIDRs.Set(pods), o.ServiceCIDRs.Set(services)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := openState(o)
+			if refused := c.nodes == "host" && strings.Contains(pods, "10.42."); refused {
+				if err == nil || !strings.Contains(err.Error(), "link lo has the address 10.42.0.9/24: name others") {
+					t.Errorf("%+v, start %d: %v", c, i, err)
+				}
+				continue
+			}
+			if err == nil {
+				err = s.save()
+			}
+			if err != nil {
+				t.Fatalf("%+v, start %d: %v", c, i, err)
+			}
+			got = fmt.Sprint(s.ClusterCIDRs, " ", s.ServiceCIDRs)
+		}
+		if got != c.last {
+			t.Errorf("%+v: %s at last", c, got)
 		}
 	}
 }
