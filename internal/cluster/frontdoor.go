@@ -57,7 +57,7 @@ func (c *controlPlane) openServer() error {
 	rbac := &authz.RBAC{View: func(res client.Resource) client.View { return c.self().View(res, client.ViewOptions{}) }}
 	authorizer := authz.Union{roles, reporters{}, rbac}
 	rules := authz.All{roles, rbac}
-	c.hooks = dynamic.New(dynamic.Config{Get: c.get, List: c.list, Reach: c.resolver().Address, Authorizer: c.authorizer(authorizer), Resource: c.resourceOf, Fields: c.fieldsOf})
+	c.hooks = dynamic.New(dynamic.Config{Get: c.get, List: c.list, Reach: c.resolver(), Authorizer: c.authorizer(authorizer), Resource: c.resourceOf, Fields: c.fieldsOf})
 	accounts.Used = (&tokens.Uses{Update: c.update}).Note
 	bearers := authn.Tokens{&authn.BootstrapTokens{Get: c.get, Audiences: audiences}, accounts}
 	cfg := apiserver.Config{
@@ -106,10 +106,10 @@ func (c *controlPlane) openServer() error {
 		return err
 	}
 	c.hooks.Open(func(res client.Resource) client.View { return c.self().View(res, client.ViewOptions{}) })
-	if c.aggregator, err = aggregation.New(aggregation.Config{Client: c.self(), Kinds: c.server.Kinds, Reach: c.resolver().Address, ClientCA: c.authority.CAPEM(), Builtin: c.builtin(c.nodes), Logger: c.log}); err != nil {
+	if c.aggregator, err = aggregation.New(aggregation.Config{Client: c.self(), Kinds: c.server.Kinds, Reach: c.resolver(), ClientCA: c.authority.CAPEM(), Builtin: c.builtin(c.nodes), Logger: c.log}); err != nil {
 		return err
 	}
-	c.definitions = crd.New(crd.Config{Client: c.self(), Registry: c.server, Reach: c.resolver().Address, Logger: c.log, Changed: c.aggregator.Sync})
+	c.definitions = crd.New(crd.Config{Client: c.self(), Registry: c.server, Reach: c.resolver(), Logger: c.log, Changed: c.aggregator.Sync})
 	return c.definitions.Load(context.Background())
 }
 
@@ -132,7 +132,7 @@ func (c *controlPlane) subresources(signer *authn.Signer, bearers authn.TokenAut
 		"selfsubjectrulesreviews.authorization.k8s.io":   access.ServeRules,
 	}
 	c.nodes = nodeproxy.New(nodeproxy.Config{Get: c.get, List: c.list, KubeletTLS: c.authority.ClientTLS(kubeletClient),
-		Admit: c.hooks.Connect(c.coreKind), Local: c.simulatedKubelets()})
+		Admit: c.hooks.Connect(c.coreKind), Local: c.simulatedKubelets(), Dial: c.resolver().Dial})
 	for name, h := range c.nodes.Handlers() {
 		handlers[name] = h
 	}

@@ -39,7 +39,7 @@ const (
 type Config struct {
 	Client   client.Interface     // the API server's own
 	Kinds    func() []*kinds.Kind // what the API server serves itself
-	Reach    reach.Func           // finds services; nil: by their cluster IPs
+	Reach    *reach.Resolver      // finds services; nil: by their cluster IPs
 	ClientCA []byte               // who signs the certificates of clients, in PEM
 	// Builtin serve versions that no kind of the API server is of, as long as
 	// no APIService leads elsewhere. They have no APIService of their own:
@@ -77,7 +77,7 @@ func New(cfg Config) (*Aggregator, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Reach == nil {
-		cfg.Reach = (&reach.Resolver{Get: cfg.Client.Get}).Address
+		cfg.Reach = &reach.Resolver{Get: cfg.Client.Get}
 	}
 	a := &Aggregator{cfg: cfg, id: id}
 	a.routes.Store(&map[schema.GroupVersion]*route{})
@@ -254,7 +254,7 @@ func (a *Aggregator) remote(ctx context.Context, s *apiregistrationv1.APIService
 	if service.Port != nil {
 		port = *service.Port
 	}
-	if _, now.available = a.cfg.Reach(ctx, service.Namespace, service.Name, port); errors.Is(now.available, reach.ErrNoEndpoints) {
+	if _, now.available = a.cfg.Reach.Address(ctx, service.Namespace, service.Name, port); errors.Is(now.available, reach.ErrNoEndpoints) {
 		reason = "MissingEndpoints"
 	} else if apierrors.IsNotFound(now.available) {
 		reason, now.available = "ServiceNotFound", fmt.Errorf("service/%s in %q is not present", service.Name, service.Namespace)

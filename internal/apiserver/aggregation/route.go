@@ -39,7 +39,7 @@ type route struct {
 }
 
 // newRoute makes the way to a service. find tells where the service is reached.
-func newRoute(spec apiregistrationv1.APIServiceSpec, id *identity, find reach.Func) (*route, error) {
+func newRoute(spec apiregistrationv1.APIServiceSpec, id *identity, find *reach.Resolver) (*route, error) {
 	s := spec.Service
 	port := int32(443)
 	if s.Port != nil {
@@ -60,11 +60,7 @@ func newRoute(spec apiregistrationv1.APIServiceSpec, id *identity, find reach.Fu
 	r.transport = &http.Transport{
 		TLSClientConfig: secure, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			address, err := find(ctx, s.Namespace, s.Name, port)
-			if err != nil {
-				return nil, err
-			}
-			return (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, network, address)
+			return find.DialService(ctx, network, s.Namespace, s.Name, port)
 		},
 	}
 	r.proxy = &httputil.ReverseProxy{

@@ -39,7 +39,7 @@ type Config struct {
 	Client   client.Interface // the API server's own
 	Registry Registry
 	// Reach finds the services of webhooks; nil: by their cluster IPs.
-	Reach reach.Func
+	Reach *reach.Resolver
 	// Changed, when not nil, is called when a kind came, changed or went.
 	Changed  func()
 	Logger   *slog.Logger // nil: no log
@@ -72,7 +72,7 @@ func New(cfg Config) *Registrar {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Reach == nil {
-		cfg.Reach = (&reach.Resolver{Get: cfg.Client.Get}).Address
+		cfg.Reach = &reach.Resolver{Get: cfg.Client.Get}
 	}
 	r := &Registrar{cfg: cfg}
 	r.loop = loop.New(loop.Options{

@@ -39,7 +39,7 @@ const maxReview = 16 << 20
 
 // newWebhook is the converter of a definition, nil when its versions differ by
 // name alone.
-func newWebhook(crd *apiextensionsv1.CustomResourceDefinition, find reach.Func) (converter, error) {
+func newWebhook(crd *apiextensionsv1.CustomResourceDefinition, find *reach.Resolver) (converter, error) {
 	c := crd.Spec.Conversion
 	if c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil || c.Webhook.ClientConfig == nil {
 		return nil, nil
@@ -62,7 +62,7 @@ func newWebhook(crd *apiextensionsv1.CustomResourceDefinition, find reach.Func) 
 			return nil, errors.New("the webhook's caBundle holds no certificate")
 		}
 	}
-	transport := &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, Proxy: http.ProxyFromEnvironment}
+	transport := &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, Proxy: http.ProxyFromEnvironment, DialContext: find.Dial}
 	switch {
 	case cfg.URL != nil:
 		w.url = *cfg.URL
@@ -79,11 +79,7 @@ func newWebhook(crd *apiextensionsv1.CustomResourceDefinition, find reach.Func) 
 		secure.ServerName = host
 		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			address, err := find(ctx, s.Namespace, s.Name, port)
-			if err != nil {
-				return nil, err
-			}
-			return (&net.Dialer{}).DialContext(ctx, network, address)
+			return find.DialService(ctx, network, s.Namespace, s.Name, port)
 		}
 	default:
 		return nil, errors.New("the webhook has neither url nor service")

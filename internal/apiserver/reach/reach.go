@@ -2,13 +2,15 @@
 // for the servers of APIServices.
 //
 //	resolver := &reach.Resolver{Get: get, List: list, Fenced: network.Fenced, Simulated: simnode.Simulated}
-//	address, err := resolver.Address(ctx, "default", "hook", 443)
+//	conn, err := resolver.DialService(ctx, "tcp", "default", "hook", 443)
+//	conn, err := resolver.Dial(ctx, "tcp", "hook.example.com:443")
 //
 // It is the service's own address where this machine leads it to the endpoints,
 // else that of one of the endpoints, as upstream has both
 // (--enable-aggregator-routing). An address of the cluster to which this machine
-// has no way, as beside simulated nodes, is never returned: who dialled it would
-// send what is the cluster's to whoever has that address out there.
+// has no way, as beside simulated nodes, is never returned, nor dialled, whatever
+// it was called (the name or the URL that a user gave): who did would send what is
+// the cluster's to whoever has that address out there.
 //
 // Concurrency: a Resolver may be used from many goroutines.
 //
@@ -25,6 +27,8 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -33,9 +37,6 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/client"
 )
-
-// Func is Resolver.Address.
-type Func = func(ctx context.Context, namespace, name string, port int32) (string, error)
 
 // Resolver finds where services are reached.
 type Resolver struct {
@@ -52,6 +53,9 @@ type Resolver struct {
 	// nil: none is.
 	Simulated func(*corev1.Node) bool
 }
+
+// dialTimeout is how long it may take until somebody answers at an address.
+const dialTimeout = 10 * time.Second
 
 // ErrNoEndpoints is in the error when a service has no endpoint that can be
 // reached.
@@ -95,12 +99,34 @@ func (r *Resolver) Address(ctx context.Context, namespace, name string, port int
 	return r.endpoint(ctx, svc, of.Name)
 }
 
+// DialService connects to a port of a service.
+func (r *Resolver) DialService(ctx context.Context, network, namespace, name string, port int32) (net.Conn, error) {
+	address, err := r.Address(ctx, namespace, name, port)
+	if err != nil {
+		return nil, err
+	}
+	return r.Dial(ctx, network, address)
+}
+
+// Dial connects to HOST:PORT, unless HOST is, or its name says that it is, in the
+// cluster where this machine does not get to.
+func (r *Resolver) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err == nil && !r.safe(at.Addr().Unmap().WithZone("")) {
+			return fmt.Errorf("%v is an address of the cluster, which this machine, no node of it, cannot reach", at.Addr())
+		}
+		return err
+	}}
+	return d.DialContext(ctx, network, address)
+}
+
 func join(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 
 // safe tells whether a packet to an endpoint gets to whom it is meant for, or
 // nowhere.
 func (r *Resolver) safe(ip netip.Addr) bool {
-	return r.Ours == nil || !r.Ours(ip) || r.Fenced(ip)
+	return r.Ours == nil || !r.Ours(ip) || r.Fenced == nil || r.Fenced(ip)
 }
 
 // endpoint chooses one of the ready endpoints of a port.

@@ -3,8 +3,11 @@ package reach_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,5 +120,71 @@ func TestAddress(t *testing.T) {
 				t.Errorf("got %q, %v; want %q", got, err, test.want)
 			}
 		})
+	}
+}
+
+// TestDial: whatever an address of the cluster is called, it is dialled from where
+// there is a way to it only.
+func TestDial(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var dialled atomic.Int32
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			dialled.Add(1)
+			c.Write([]byte("x"))
+			c.Close()
+		}
+	}()
+	port := int32(l.Addr().(*net.TCPAddr).Port)
+	loopback := func(ip netip.Addr) bool { return ip.IsLoopback() }
+	never := func(netip.Addr) bool { return false }
+	for _, test := range []struct {
+		name         string
+		ours, fenced func(netip.Addr) bool
+		want         bool
+	}{
+		{"of the world", never, never, true},
+		{"nobody knows what is ours", nil, nil, true},
+		{"ours, with a way to it", loopback, loopback, true},
+		{"ours, all have a way", loopback, nil, true},
+		{"ours, without", loopback, never, false},
+	} {
+		for _, host := range []string{"127.0.0.1", "::ffff:127.0.0.1", "localhost"} {
+			t.Run(test.name+", "+host, func(t *testing.T) {
+				r := &reach.Resolver{Ours: test.ours, Fenced: test.fenced,
+					Get: func(context.Context, client.Resource, string, string) (client.Object, error) {
+						return &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: host}}, nil
+					}}
+				before := dialled.Load()
+				for how, dial := range map[string]func() (net.Conn, error){
+					"by address": func() (net.Conn, error) {
+						return r.Dial(t.Context(), "tcp", net.JoinHostPort(host, fmt.Sprint(port)))
+					},
+					"by service": func() (net.Conn, error) { return r.DialService(t.Context(), "tcp", "default", "hook", port) },
+				} {
+					c, err := dial()
+					if (err == nil) != test.want {
+						t.Errorf("%s: %v", how, err)
+					}
+					if err == nil {
+						c.Read(make([]byte, 1)) // it was accepted
+						c.Close()
+					} else if !strings.Contains(err.Error(), "an address of the cluster") {
+						t.Errorf("%s: %v does not say why", how, err)
+					}
+				}
+				if n := dialled.Load() - before; n > 0 != test.want {
+					t.Errorf("dialled %d times", n)
+				}
+			})
+		}
 	}
 }

@@ -28,7 +28,7 @@ type caller struct {
 const maxAnswer = 16 << 20 // an object and its patch are at most a few MiB
 
 // newCaller makes one. find tells where a service is reached.
-func newCaller(c *admissionregistrationv1.WebhookClientConfig, find reach.Func) (*caller, error) {
+func newCaller(c *admissionregistrationv1.WebhookClientConfig, find *reach.Resolver) (*caller, error) {
 	secure := &tls.Config{MinVersion: tls.VersionTLS12}
 	if bundle := bytes.TrimSpace(c.CABundle); len(bundle) > 0 {
 		secure.RootCAs = x509.NewCertPool()
@@ -36,7 +36,7 @@ func newCaller(c *admissionregistrationv1.WebhookClientConfig, find reach.Func) 
 			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
 		}
 	}
-	transport := &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
+	transport := &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, DialContext: find.Dial}
 	out := &caller{http: &http.Client{Transport: transport}}
 	if c.Service == nil {
 		u, err := url.Parse(*c.URL)
@@ -58,11 +58,7 @@ func newCaller(c *admissionregistrationv1.WebhookClientConfig, find reach.Func) 
 	}
 	secure.ServerName = host
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		address, err := find(ctx, s.Namespace, s.Name, port)
-		if err != nil {
-			return nil, err
-		}
-		return (&net.Dialer{}).DialContext(ctx, network, address)
+		return find.DialService(ctx, network, s.Namespace, s.Name, port)
 	}
 	return out, nil
 }

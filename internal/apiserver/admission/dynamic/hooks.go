@@ -20,7 +20,7 @@ type Config struct {
 	Get  admission.GetFunc
 	List admission.ListFunc
 	// Reach finds the services of webhooks; nil: by their cluster IPs.
-	Reach reach.Func
+	Reach *reach.Resolver
 	// Authorizer answers what expressions ask; nil allows everything.
 	Authorizer authz.Authorizer
 	// Resource finds the resource of a kind, for the parameters of policies.
@@ -45,7 +45,7 @@ type Hooks struct {
 // New makes plugins that admit everything until Open.
 func New(cfg Config) *Hooks {
 	if cfg.Reach == nil {
-		cfg.Reach = (&reach.Resolver{Get: cfg.Get}).Address
+		cfg.Reach = &reach.Resolver{Get: cfg.Get}
 	}
 	h := &Hooks{cfg: cfg}
 	h.mutating.compile, h.validating.compile = h.mutatingHooks, h.validatingHooks
