@@ -137,3 +137,47 @@ func twoCopies(t *testing.T, n, k int, die, before bool) {
 		t.Errorf("still promised: %v, error %v", r.promised, err)
 	}
 }
+
+// TestRecordOfOthers: whatever somebody has made of the record, nodes get their
+// ranges.
+func TestRecordOfOthers(t *testing.T) {
+	yes, huge := true, map[string]string{}
+	for i := range 10_000 {
+		huge[fmt.Sprintf("%036d", i)] = "10.42.0.0/24,fd00::/64"
+	}
+	for name, record := range map[string]*corev1.ConfigMap{
+		"immutable": {Immutable: &yes, Data: map[string]string{"gone": "10.42.0.0/24"}},
+		"rubbish":   {Data: map[string]string{"self": "rubbish", "0": ""}, BinaryData: map[string][]byte{"binary": {0xff}}},
+		"huge":      {Data: huge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := apitest.New(t, apitest.Options{}).Client("loops")
+			node, err := client.Create(t.Context(), c, client.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			record.Namespace, record.Name = metav1.NamespaceSystem, recordName
+			if text, ok := record.Data["self"]; ok {
+				record.Data[string(node.UID)] = text
+			}
+			if _, err := client.Create(t.Context(), c, client.ConfigMaps, record); err != nil {
+				t.Fatal(err)
+			}
+			ipam, err := New(controllers.Options{Client: c}, Config{Cluster: prefixes("10.42.0.0/21 fd00::/61")})
+			for range 4 {
+				if err == nil {
+					_, err = ipam.reconcile(t.Context(), all)
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			if node, err = client.Get[*corev1.Node](t.Context(), c, client.Nodes, "", "n"); err != nil || len(node.Spec.PodCIDRs) != 2 {
+				t.Errorf("it has %v, %v", node.Spec.PodCIDRs, err)
+			}
+			if r, err := readRecord(t.Context(), c); err != nil || len(r.promised) > 0 {
+				t.Errorf("still promised: %d, %v", len(r.promised), err)
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // plan gives ranges to the nodes that have none, those that they are promised
@@ -29,21 +30,23 @@ func plan(nodes []*corev1.Node, promised promises, config Config) (given, left [
 		}
 		for _, node := range nodes {
 			all[i].takeAll(append([]string{node.Spec.PodCIDR}, node.Spec.PodCIDRs...))
-			if lacks(node) {
-				all[i].takeAll(promised[node.UID])
-			}
 		}
 	}
 	slices.SortFunc(missing, func(a, b *corev1.Node) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
+	kept := map[types.UID]bool{}
 	for _, node := range missing {
-		if len(promised[node.UID]) > 0 {
-			given = append(given, withRanges(node, promised[node.UID]))
+		if mine := promised[node.UID]; canKeep(mine, all) {
+			for _, r := range all {
+				r.takeAll(mine)
+			}
+			kept[node.UID] = true
+			given = append(given, withRanges(node, mine))
 		}
 	}
 	for _, node := range missing {
-		if len(promised[node.UID]) > 0 {
+		if kept[node.UID] {
 			continue
 		}
 		if len(given) >= mostPromises {
@@ -68,6 +71,22 @@ func plan(nodes []*corev1.Node, promised promises, config Config) (given, left [
 		}
 	}
 	return given, left
+}
+
+// canKeep tells whether a promise can be kept: it is what a copy of this loop may
+// have written, free ranges for a node, of one family each. Anybody
+// may have written the record, and the cluster's ranges may have been others.
+func canKeep(cidrs []string, all []*ranges) bool {
+	of := map[*ranges]bool{}
+	for _, s := range cidrs {
+		p, err := netip.ParsePrefix(s)
+		i := slices.IndexFunc(all, func(r *ranges) bool { return err == nil && r.offers(p) })
+		if i < 0 || of[all[i]] {
+			return false
+		}
+		of[all[i]] = true
+	}
+	return len(cidrs) > 0
 }
 
 func lacks(node *corev1.Node) bool {

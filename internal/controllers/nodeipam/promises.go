@@ -55,6 +55,14 @@ func (r record) write(ctx context.Context, c client.Interface, want promises) er
 	if maps.EqualFunc(r.promised, want, slices.Equal) {
 		return nil
 	}
+	if r.had != nil && r.had.Immutable != nil && *r.had.Immutable {
+		uid, version := r.had.UID, r.had.ResourceVersion
+		err := c.Delete(ctx, client.ConfigMaps, r.had.Namespace, r.had.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove the record of promises, which somebody has made immutable: %w", err)
+		}
+		r.had = nil
+	}
 	next := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: recordName}}
 	if r.had != nil {
 		next = r.had.DeepCopy()

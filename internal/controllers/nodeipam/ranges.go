@@ -78,6 +78,15 @@ func (r *ranges) free() (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
+// offers tells whether a range is one of those for nodes, and free.
+func (r *ranges) offers(p netip.Prefix) bool {
+	if p != p.Masked() || p.Bits() != r.bits || p.Addr().Is4() != r.cluster.Addr().Is4() || !r.cluster.Contains(p.Addr()) {
+		return false
+	}
+	i := r.index(p.Addr())
+	return i < r.count && (i >= len(r.taken) || !r.taken[i])
+}
+
 // spare tells whether there are free ranges beyond those that are kept back for
 // nodes that cannot do without.
 func (r *ranges) spare() bool { return r.count-r.used > r.count/keptBack }
