@@ -50,6 +50,12 @@ func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 				break
 			}
 		}
+		out = append(out, AddressWarnings(path.Child("hostAliases").Index(i).Child("ip"), alias.IP)...)
+	}
+	if spec.DNSConfig != nil {
+		for i, server := range spec.DNSConfig.Nameservers {
+			out = append(out, AddressWarnings(path.Child("dnsConfig", "nameservers").Index(i), server)...)
+		}
 	}
 	for i := range spec.Volumes {
 		warnVolume(&spec.Volumes[i].VolumeSource, path.Child("volumes").Index(i), warn)

@@ -32,6 +32,7 @@ func service() *kinds.Kind {
 		PrepareUpdate:            split.PrepareUpdate,
 		Validate:                 strategy.Validate(validateService),
 		ValidateUpdate:           strategy.ValidateUpdate(validateServiceUpdate),
+		Warnings:                 strategy.Warnings(serviceWarnings),
 		Subresources: map[string]*kinds.Subresource{
 			"proxy":  {GroupVersionKind: v1.WithKind("ServiceProxyOptions"), Verbs: []string{"create", "delete", "get", "patch", "update"}},
 			"status": status,

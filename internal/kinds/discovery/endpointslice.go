@@ -35,6 +35,7 @@ func endpointSlice() *kinds.Kind {
 		PrepareUpdate:            split.PrepareUpdate,
 		Validate:                 strategy.Validate(validateEndpointSlice),
 		ValidateUpdate:           strategy.ValidateUpdate(validateEndpointSliceUpdate),
+		Warnings:                 strategy.Warnings(endpointSliceWarnings),
 		Columns: []kinds.Column{
 			strategy.Name(),
 			strategy.Column("AddressType", "string", doc["addressType"], func(s *discoveryv1.EndpointSlice) any { return string(s.AddressType) }),
@@ -43,6 +44,19 @@ func endpointSlice() *kinds.Kind {
 			strategy.Age(),
 		},
 	}
+}
+
+func endpointSliceWarnings(s, _ *discoveryv1.EndpointSlice) []string {
+	var out []string
+	if s.AddressType == discoveryv1.AddressTypeFQDN {
+		return nil
+	}
+	for i := range s.Endpoints {
+		for j, ip := range s.Endpoints[i].Addresses {
+			out = append(out, core.AddressWarnings(field.NewPath("endpoints").Index(i).Child("addresses").Index(j), ip)...)
+		}
+	}
+	return out
 }
 
 // shown is how many items fit into a cell.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/setpoint-project/setpoint/internal/kinds"
 	"github.com/setpoint-project/setpoint/internal/kinds/check"
+	"github.com/setpoint-project/setpoint/internal/kinds/core"
 	"github.com/setpoint-project/setpoint/internal/kinds/strategy"
 )
 
@@ -27,12 +28,36 @@ func networkPolicy() *kinds.Kind {
 		PrepareUpdate:            split.PrepareUpdate,
 		Validate:                 strategy.Validate(validateNetworkPolicy),
 		ValidateUpdate:           strategy.ValidateUpdate(validateNetworkPolicySince),
+		Warnings:                 strategy.Warnings(networkPolicyWarnings),
 		Columns: []kinds.Column{
 			strategy.Name(),
 			strategy.Column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"], func(o *networkingv1.NetworkPolicy) any { return metav1.FormatLabelSelector(&o.Spec.PodSelector) }),
 			strategy.Age(),
 		},
 	}
+}
+
+func networkPolicyWarnings(p, _ *networkingv1.NetworkPolicy) []string {
+	var out []string
+	look := func(peers []networkingv1.NetworkPolicyPeer, path *field.Path) {
+		for i := range peers {
+			block, path := peers[i].IPBlock, path.Index(i).Child("ipBlock")
+			if block == nil {
+				continue
+			}
+			out = append(out, core.RangeWarnings(path.Child("cidr"), block.CIDR)...)
+			for j, cidr := range block.Except {
+				out = append(out, core.RangeWarnings(path.Child("except").Index(j), cidr)...)
+			}
+		}
+	}
+	for i := range p.Spec.Ingress {
+		look(p.Spec.Ingress[i].From, field.NewPath("spec", "ingress").Index(i).Child("from"))
+	}
+	for i := range p.Spec.Egress {
+		look(p.Spec.Egress[i].To, field.NewPath("spec", "egress").Index(i).Child("to"))
+	}
+	return out
 }
 
 func defaultNetworkPolicy(p *networkingv1.NetworkPolicy) {
