@@ -93,7 +93,9 @@ func removeRemains(dir string, refusal error) error {
 // removeData deletes a data folder. What tells that it is one goes last, so
 // that it may be done again when it is cut short.
 func removeData(dir string) error {
-	return removeNamed(dir, "store", "pki", "token", "kubeconfigs", "bin", "containerd", "cni", "kubelet", "volumes", "logs", "setpoint.log", "kubectl", "kubectl-*", "cluster.json", "lock")
+	return removeNamed(dir, "store", "pki", "token", "kubeconfigs", "bin", "containerd", "cni", "kubelet", "volumes", "logs", "setpoint.log", "kubectl", "kubectl-*",
+		".token.*", ".cluster.json.*", // which a kill while they were written has left
+		"cluster.json", "lock")
 }
 
 // removeNamed deletes what has such names in a folder, and the folder when

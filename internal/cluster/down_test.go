@@ -42,6 +42,7 @@ func TestPurgeOther(t *testing.T) {
 func TestPurgeRemains(t *testing.T) {
 	for what, files := range map[string][]string{
 		"nothing": nil, "refused": {"setpoint.log"}, "not begun": {"lock"}, "cut short": {"lock", "volumes/v/data", "bin/x", "kubectl-1/kubectl"},
+		"killed while it wrote": {"lock", ".cluster.json.3929466809", ".token.1"},
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
 		if files != nil {
