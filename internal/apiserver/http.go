@@ -242,6 +242,9 @@ func (x *exchange) serveResource(t *target) error {
 		}
 		return x.s.nothingAt(x.r.URL.Path)
 	}
+	if t.rest != "" && t.sub != "proxy" {
+		return x.s.nothingAt(x.r.URL.Path) // nothing lies below other subresources
+	}
 	x.call.sv, x.call.verb, x.call.namespace, x.call.name, x.call.sub = sv, verb, t.namespace, t.name, t.sub
 	x.call.ctx = withUser(x.r.Context(), x.call.user)
 	x.call.agent = x.r.UserAgent()
