@@ -1,6 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -52,6 +56,13 @@ func (ns *nominations) with(p *podInfo, n *nodeInfo) *nodeInfo {
 		room.add(q)
 	}
 	return room
+}
+
+// keys lists the pods nominated for a node, the most urgent first.
+func (ns *nominations) keys(node string) []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(ns.on[node]), func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(ns.on[node][b].priority, ns.on[node][a].priority), cmp.Compare(a.String(), b.String()))
+	})
 }
 
 // below lists the pods nominated for a node that are less urgent than p.

@@ -61,6 +61,56 @@ func TestMakesRoom(t *testing.T) {
 	})
 }
 
+// Pods that are alike, for each of which room is made on a node of its own, get
+// it in whatever order the victims leave, at once where only room is missing.
+func TestMakesRoomForMany(t *testing.T) {
+	const n = 6
+	apart := func(p *corev1.Pod) {
+		p.Labels = map[string]string{"app": "apart"}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}, TopologyKey: corev1.LabelHostname}}}}
+	}
+	for _, test := range []struct {
+		name string
+		like func(*corev1.Pod)
+		wait time.Duration
+	}{{"room", func(*corev1.Pod) {}, 0}, {"rules", apart, 15 * time.Second}} {
+		for _, from := range []int{0, 2, n - 1} {
+			t.Run(fmt.Sprint(test.name, " from ", from), func(t *testing.T) {
+				story(t, nil, func(w *world) {
+					for i := range n {
+						w.node(fmt.Sprint("n", i), "4", func(o *corev1.Node) { o.Labels = map[string]string{corev1.LabelHostname: o.Name} })
+						w.pod(fmt.Sprint("victim-", i), "3", urgency(1), grace(600), func(p *corev1.Pod) { p.Spec.NodeName = fmt.Sprint("n", i) })
+					}
+					synctest.Wait()
+					for i := range n {
+						w.pod(fmt.Sprint("urgent-", i), "3", urgency(9), test.like)
+						synctest.Wait()
+					}
+					time.Sleep(30 * time.Second)
+					on := map[string]string{}
+					for i := range n {
+						name := fmt.Sprint("urgent-", i)
+						on[w.get(name).Status.NominatedNodeName] = name
+					}
+					if len(on) != n {
+						w.Fatalf("nominated: %v", on)
+					}
+					for i := range n {
+						node := fmt.Sprint("n", (n+from-i)%n)
+						w.delete(client.Pods, "default", "victim-"+node[1:])
+						time.Sleep(test.wait)
+						synctest.Wait()
+						if got := w.get(on[node]).Spec.NodeName; got != node {
+							w.Errorf("victim %d of %s left: %s is on %q", i, node, on[node], got)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
 // A node on which no budget breaks is taken, though its pods are more urgent.
 func TestMakesRoomByBudgets(t *testing.T) {
 	story(t, nil, func(w *world) {

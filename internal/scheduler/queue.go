@@ -163,7 +163,9 @@ func (q *queue) nextDue() (time.Time, bool) {
 // of 10,000 pods wakes one of them. Those that rules about other pods keep out
 // are all tried again after a back-off, for the node alone does not tell.
 // Room that is kept for a nominated pod is none for others: a pod that was woken
-// for it would be refused, and the room offered again at once, for ever.
+// for it would be refused, and the room offered again at once, for ever. Those
+// it is kept for are looked at one by one, and first: to another of their shape
+// the node seems full.
 func (q *queue) wake(n *nodeInfo, kept *nominations) {
 	if n.node == nil {
 		return
@@ -174,6 +176,25 @@ func (q *queue) wake(n *nodeInfo, kept *nominations) {
 		}
 		room := kept.with(p, n)
 		return room == n || fits(p, room)
+	}
+	room := n
+	for _, key := range kept.keys(n.name) {
+		p := q.pods[key]
+		if p == nil || p.queued.where != unschedulable || p.queued.blocked || !takes(p, room) {
+			continue
+		}
+		q.leave(p)
+		if p.queued.ruled {
+			p.queued.due = p.queued.parked.Add(backoff(p.queued.attempts))
+			q.enter(p, backingOff)
+			continue
+		}
+		if room == n {
+			room = n.clone()
+		}
+		room.add(p)
+		p.queued.wokenBy = n.name
+		q.enter(p, active)
 	}
 	var fit []*shape
 	for _, s := range q.waiting.all {
@@ -186,7 +207,6 @@ func (q *queue) wake(n *nodeInfo, kept *nominations) {
 			fit = append(fit, s)
 		}
 	}
-	room := n
 	for len(fit) > 0 {
 		first := 0
 		for i := range fit {
