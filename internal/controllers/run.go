@@ -26,11 +26,17 @@ type Input struct {
 }
 
 // Run waits until the inputs have once shown everything, turns l, and takes
-// the handlers away again.
+// the handlers away again. What l waits for with an object that goes it looks at
+// once more: it is waited for no more.
 func Run(ctx context.Context, l *loop.Loop, inputs ...Input) error {
 	for _, in := range inputs {
 		if in.Changed != nil {
-			defer in.View.Handle(in.Changed)()
+			defer in.View.Handle(func(old, new client.Object) {
+				in.Changed(old, new)
+				if new == nil && l.Open(KeyOf(old)) {
+					l.Look(KeyOf(old))
+				}
+			})()
 		}
 	}
 	for _, in := range inputs {

@@ -193,6 +193,9 @@ func (s *Nodes) Run(ctx context.Context) error {
 func (s *Nodes) nodeName(i int) string { return fmt.Sprintf("%s%d", s.opts.Prefix, i) }
 
 func (s *Nodes) nodeChanged(old, new client.Object) {
+	if new == nil && s.nodeLoop.Open(keyOf(old)) {
+		s.nodeLoop.Look(keyOf(old)) // it is waited for no more
+	}
 	node, ok := new.(*corev1.Node)
 	if !ok || s.beat(node.Name) == nil {
 		return

@@ -99,6 +99,9 @@ func (c *Controller) changed(m *monitor, old, new client.Object) {
 		c.lookAtGoingOwners(old)
 	}
 	if new == nil {
+		if c.Open(keyAt(at)) {
+			c.Look(keyAt(at)) // it is waited for no more
+		}
 		return
 	}
 	switch {

@@ -238,6 +238,28 @@ func TestUnknownKindIsLeftAlone(t *testing.T) {
 	})
 }
 
+// A gap goes with the object that it is about.
+func TestGapOfWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := apitest.New(t, apitest.Options{Namespaces: []string{"default"}})
+		w := &controllertest.World{TB: t, Client: h.Client("tester")}
+		gc := garbage.New(controllers.Options{Client: h.Client("gc")})
+		defer controllertest.Turn(gc)()
+		a := owned("a")
+		a.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Widget", Name: "w", UID: "w"}}
+		w.Create(client.ConfigMaps, a)
+		synctest.Wait()
+		if gaps := gc.Gaps(); len(gaps) != 1 {
+			t.Errorf("gaps: %v, want one of a", gaps)
+		}
+		w.Delete(client.ConfigMaps, "default", "a", metav1.DeleteOptions{})
+		synctest.Wait()
+		if gaps := gc.Gaps(); len(gaps) > 0 {
+			t.Errorf("gaps of what is gone: %v", gaps)
+		}
+	})
+}
+
 // A random forest, from which random trees are felled in random ways.
 func TestConverges(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{

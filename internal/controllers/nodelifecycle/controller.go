@@ -114,6 +114,11 @@ func (c *Controller) nodeChanged(old, new client.Object) {
 	if node == nil {
 		c.heartbeats.forget(before.Name)
 		c.nodeLoop.Look(allKey)
+		for _, pod := range c.pods.ByIndex(client.ByNode, before.Name) {
+			if key := controllers.KeyOf(pod); c.podLoop.Open(key) {
+				c.podLoop.Look(key) // it is not evicted any more
+			}
+		}
 		return
 	}
 	c.nodeLoop.Look(loop.Key{Name: node.Name})

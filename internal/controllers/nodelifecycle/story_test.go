@@ -3,6 +3,7 @@ package nodelifecycle_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ import (
 type world struct {
 	*testing.T
 	client client.Interface
+	loop   *nodelifecycle.Controller
 	start  time.Time
 
 	mu     sync.Mutex
@@ -50,6 +52,7 @@ func story(t *testing.T, nodes int, f func(w *world)) {
 		}
 		wg.Go(func() { sim.Run(ctx) })
 		c := nodelifecycle.New(controllers.Options{Client: h.Client("loop"), Events: w})
+		w.loop = c
 		wg.Go(func() { c.Run(ctx) })
 		synctest.Wait()
 		w.start = time.Now()
@@ -173,6 +176,37 @@ func TestSilentNode(t *testing.T) {
 			}
 		}
 		w.expect("events", strings.Join(got, "\n"), want)
+	})
+}
+
+// Who is gone is waited for no more.
+func TestGapsOfWhatIsGone(t *testing.T) {
+	story(t, 3, func(w *world) {
+		gaps := func() string {
+			synctest.Wait()
+			var out []string
+			for _, g := range w.loop.Gaps() {
+				out = append(out, g.Key.Name)
+			}
+			slices.Sort(out)
+			return strings.Join(out, " ")
+		}
+		remove := func(res client.Resource, namespace, name string) {
+			w.Helper()
+			if err := w.client.Delete(w.Context(), res, namespace, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+				w.Fatal(err)
+			}
+		}
+		w.pod("first", "sim-1", tolerate(300))
+		w.pod("second", "sim-1", tolerate(300))
+		w.expect("at first", gaps(), "")
+		w.silence("sim-1", true)
+		time.Sleep(time.Minute)
+		w.expect("silent", gaps(), "first second sim-1")
+		remove(client.Pods, "default", "first")
+		w.expect("without a pod", gaps(), "second sim-1")
+		remove(client.Nodes, "", "sim-1")
+		w.expect("without the node", gaps(), "")
 	})
 }
 
