@@ -82,9 +82,17 @@ func (c *conn) kickLocked() {
 }
 
 // flushSoon first lets those run who are about to write as well: an event wakes
-// all its watchers at once. When nobody else wants to run, that is at once.
+// all its watchers at once. When nobody else wants to run, that is at once. A
+// buffer that is full gains nothing by it: on a busy machine the others are
+// many, and one watch with a lot to say would send a buffer in each of their
+// rounds, and be cut off as too slow.
 func (c *conn) flushSoon() {
-	runtime.Gosched()
+	c.mu.Lock()
+	full := c.outLenLocked() >= outLimit
+	c.mu.Unlock()
+	if !full {
+		runtime.Gosched()
+	}
 	c.flushAll()
 }
 
