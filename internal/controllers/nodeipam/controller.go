@@ -101,7 +101,9 @@ func (c *Controller) changed(old, new client.Object) {
 
 // reconcile gives ranges to the nodes that have none. The plan is made once
 // for all of them, for it costs a look at every node; each write stands for
-// itself, and after an error the plan is made anew.
+// itself. A node that was changed meanwhile keeps no other from its range: of
+// thousands that have just come, some always are. After an error the plan is
+// made anew.
 func (c *Controller) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, error) {
 	if c.kept && !slices.ContainsFunc(client.Listed[*corev1.Node](c.nodes, ""), lacks) {
 		return loop.Done(), nil
@@ -124,10 +126,20 @@ func (c *Controller) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, e
 		return loop.Outcome{}, err
 	}
 	c.kept = len(want) == 0
+	var met error
 	for _, node := range given {
-		if _, err := c.client.Update(ctx, client.Nodes, node); err != nil && !apierrors.IsNotFound(err) {
-			return loop.Outcome{}, fmt.Errorf("give range %s to node %s: %w", node.Spec.PodCIDR, node.Name, err)
+		_, err := c.client.Update(ctx, client.Nodes, node)
+		if err == nil || apierrors.IsNotFound(err) {
+			continue
 		}
+		err = fmt.Errorf("give range %s to node %s: %w", node.Spec.PodCIDR, node.Name, err)
+		if !apierrors.IsConflict(err) {
+			return loop.Outcome{}, err
+		}
+		met = err
+	}
+	if met != nil {
+		return loop.Outcome{}, met
 	}
 	if len(given) > 0 {
 		return loop.Acted("gave ranges to %d nodes", len(given)), nil
