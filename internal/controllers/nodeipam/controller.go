@@ -6,10 +6,11 @@
 // Simulated nodes do without when ranges run short, since their pods' addresses
 // lead nowhere: one range in eight is kept for other nodes.
 //
-// Concurrency: one worker, for what is taken is one question. Two copies of the
-// loop give no range twice: each writes down in an object that both read what it
-// is about to give to whom (promises), in a write that fails when the other has
-// written since, and only then gives it.
+// Concurrency: one worker, for what is taken is one question; it writes to some
+// of many nodes at a time. Two copies of the loop give no range twice: each
+// writes down in an object that both read what it is about to give to whom
+// (promises), in a write that fails when the other has written since, and only
+// then gives it.
 //
 //	read the promises -> list the nodes -> plan -> promise -> give -> forget
 //
@@ -21,10 +22,12 @@
 package nodeipam
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -126,20 +129,8 @@ func (c *Controller) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, e
 		return loop.Outcome{}, err
 	}
 	c.kept = len(want) == 0
-	var met error
-	for _, node := range given {
-		_, err := c.client.Update(ctx, client.Nodes, node)
-		if err == nil || apierrors.IsNotFound(err) {
-			continue
-		}
-		err = fmt.Errorf("give range %s to node %s: %w", node.Spec.PodCIDR, node.Name, err)
-		if !apierrors.IsConflict(err) {
-			return loop.Outcome{}, err
-		}
-		met = err
-	}
-	if met != nil {
-		return loop.Outcome{}, met
+	if err := c.give(ctx, given); err != nil {
+		return loop.Outcome{}, err
 	}
 	if len(given) > 0 {
 		return loop.Acted("gave ranges to %d nodes", len(given)), nil
@@ -155,6 +146,43 @@ func (c *Controller) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, e
 		}
 	}
 	return loop.WaitFor("Node "+left[0].Name, "no range is left of %v for %d nodes", c.config.Cluster, len(left)), nil
+}
+
+// give writes the ranges of nodes; of many, some at a time, for each write waits
+// for the disk. Of errors it returns one, a conflict only if there is no other;
+// after another nothing more is begun.
+func (c *Controller) give(ctx context.Context, nodes []*corev1.Node) error {
+	var (
+		mu            sync.Mutex
+		conflict, bad error // guarded by mu
+		wg            sync.WaitGroup
+	)
+	turns := make(chan struct{}, 1+min(len(nodes)/10, 15))
+	for _, node := range nodes {
+		turns <- struct{}{}
+		mu.Lock()
+		stop := bad != nil
+		mu.Unlock()
+		if stop {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			_, err := c.client.Update(ctx, client.Nodes, node)
+			if err == nil || apierrors.IsNotFound(err) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err = fmt.Errorf("give range %s to node %s: %w", node.Spec.PodCIDR, node.Name, err); apierrors.IsConflict(err) {
+				conflict = err
+			} else {
+				bad = err
+			}
+		})
+	}
+	wg.Wait()
+	return cmp.Or(bad, conflict)
 }
 
 func (c *Controller) listNodes(ctx context.Context) ([]*corev1.Node, error) {
