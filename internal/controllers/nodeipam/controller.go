@@ -62,10 +62,10 @@ type Controller struct {
 	client client.Interface
 	events client.Recorder
 	nodes  client.View
-	// What follows is the worker's own. kept says that no promise is left that
+	// What follows is the worker's own. settled says that no promise is left that
 	// this copy knows of.
-	kept bool
-	told map[string]bool // nodes that were told that there is no range left
+	settled bool
+	told    map[string]bool // nodes that were told that there is no range left
 }
 
 // New wires the loop; Run turns it.
@@ -108,7 +108,7 @@ func (c *Controller) changed(old, new client.Object) {
 // thousands that have just come, some always are. After an error the plan is
 // made anew.
 func (c *Controller) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, error) {
-	if c.kept && !slices.ContainsFunc(client.Listed[*corev1.Node](c.nodes, ""), lacks) {
+	if c.settled && !slices.ContainsFunc(client.Listed[*corev1.Node](c.nodes, ""), lacks) {
 		return loop.Done(), nil
 	}
 	promised, err := readRecord(ctx, c.client)
@@ -128,7 +128,7 @@ func (c *Controller) reconcile(ctx context.Context, _ loop.Key) (loop.Outcome, e
 	if err := promised.write(ctx, c.client, want); err != nil {
 		return loop.Outcome{}, err
 	}
-	c.kept = len(want) == 0
+	c.settled = len(want) == 0
 	if err := c.give(ctx, given); err != nil {
 		return loop.Outcome{}, err
 	}
