@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -163,12 +162,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 		return c.writeStatus(ctx, key, set, s.status)
 	}
 	if old := revisions.Surplus(revs.Owned, w.uses, historyLimit(set)); old != nil && set.DeletionTimestamp == nil {
-		err := c.client.Delete(ctx, client.ControllerRevisions, old.Namespace, old.Name,
-			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return loop.Outcome{}, err
-		}
-		return loop.WaitFor("ControllerRevision "+old.Namespace+"/"+old.Name, "it is forgotten").In(time.Second), nil
+		return c.keeper().Forget(ctx, old)
 	}
 	if s.wait != "" {
 		return loop.WaitFor(s.on, "%s", s.wait).In(s.after), nil
@@ -189,10 +183,13 @@ func historyLimit(set *appsv1.DaemonSet) int32 {
 	return *set.Spec.RevisionHistoryLimit
 }
 
+func (c *Controller) keeper() *revisions.Keeper {
+	return &revisions.Keeper{Client: c.client, Written: &c.written, History: c.history}
+}
+
 // keep writes a revision, or counts a collision.
 func (c *Controller) keep(ctx context.Context, key loop.Key, set *appsv1.DaemonSet, next revisions.Step) (loop.Outcome, error) {
-	keeper := revisions.Keeper{Client: c.client, Written: &c.written, History: c.history}
-	return keeper.Keep(ctx, key, set, next, set.Status.CollisionCount, func(n *int32) (loop.Outcome, error) {
+	return c.keeper().Keep(ctx, key, set, next, set.Status.CollisionCount, func(n *int32) (loop.Outcome, error) {
 		st := set.Status.DeepCopy()
 		st.CollisionCount = n
 		return c.writeStatus(ctx, key, set, st)

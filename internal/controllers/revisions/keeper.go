@@ -2,6 +2,11 @@ package revisions
 
 import (
 	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-project/setpoint/internal/client"
 	"github.com/setpoint-project/setpoint/internal/controllers"
@@ -31,4 +36,14 @@ func (k *Keeper) Keep(ctx context.Context, key loop.Key, owner client.Object, s 
 		n += *had
 	}
 	return count(&n)
+}
+
+// Forget deletes a revision that is Surplus.
+func (k *Keeper) Forget(ctx context.Context, old *appsv1.ControllerRevision) (loop.Outcome, error) {
+	err := k.Client.Delete(ctx, client.ControllerRevisions, old.Namespace, old.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return loop.Outcome{}, err
+	}
+	return loop.WaitFor("ControllerRevision "+old.Namespace+"/"+old.Name, "it is forgotten").In(time.Second), nil
 }

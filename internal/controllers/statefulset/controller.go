@@ -132,12 +132,7 @@ func (c *Controller) reconcile(ctx context.Context, key loop.Key) (loop.Outcome,
 		return c.writeStatus(ctx, key, set, s.status)
 	}
 	if old := revisions.Surplus(revs.Owned, w.uses, historyLimit(set)); old != nil && set.DeletionTimestamp == nil {
-		err := c.client.Delete(ctx, client.ControllerRevisions, old.Namespace, old.Name,
-			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return loop.Outcome{}, err
-		}
-		return loop.WaitFor("ControllerRevision "+old.Namespace+"/"+old.Name, "it is forgotten").In(time.Second), nil
+		return c.keeper().Forget(ctx, old)
 	}
 	if s.wait != "" {
 		return loop.WaitFor(s.on, "%s", s.wait).In(s.after), nil
@@ -179,10 +174,13 @@ func (c *Controller) claimPods(ctx context.Context, key loop.Key, set *appsv1.St
 	return &own.Owned, loop.Outcome{}, nil
 }
 
+func (c *Controller) keeper() *revisions.Keeper {
+	return &revisions.Keeper{Client: c.client, Written: &c.written, History: c.history}
+}
+
 // keep writes a revision, or counts a collision.
 func (c *Controller) keep(ctx context.Context, key loop.Key, set *appsv1.StatefulSet, next revisions.Step) (loop.Outcome, error) {
-	keeper := revisions.Keeper{Client: c.client, Written: &c.written, History: c.history}
-	return keeper.Keep(ctx, key, set, next, set.Status.CollisionCount, func(n *int32) (loop.Outcome, error) {
+	return c.keeper().Keep(ctx, key, set, next, set.Status.CollisionCount, func(n *int32) (loop.Outcome, error) {
 		st := set.Status.DeepCopy()
 		st.CollisionCount = n
 		return c.writeStatus(ctx, key, set, st)
